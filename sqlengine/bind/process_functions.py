@@ -66,6 +66,12 @@ def bind_process_function(
     times = _times(name, function, arguments.get("on_time"), sources, call)
     passes = "PASS_COLUMNS_THROUGH" in function.tables[0].traits
     order = _order(name, [arguments[t.name] for t in function.tables], sources, times, env, each, passes)
+    if order and not function.takes_order:
+        raise refused(
+            f"{name} takes the rows of an epoch at once, so its timers do not come between them",
+            call,
+            "leave ORDER BY out, or write it row by row, without func_type",
+        )
     front = sources[0].columns if passes else tuple(_plain(k) for each_keys in keys for k in each_keys)
     columns = [(c.name, c.type.materialized()) for c in front] + list(function.result)
     if times:

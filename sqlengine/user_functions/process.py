@@ -28,8 +28,10 @@ from sqlengine.user_functions.declare import UserFunction
 from sqlengine.user_functions.types import argument_types, row_of
 
 if TYPE_CHECKING:
+    import sqlengine.user_functions.process_epochs as _process_epochs
     import sqlengine.user_functions.process_operator as _process_operator
 else:
+    _process_epochs = Room("sqlengine.user_functions.process_epochs")
     _process_operator = Room("sqlengine.user_functions.process_operator")
 
 __all__ = ["ProcessTableFunction", "declaration", "udptf"]
@@ -44,6 +46,7 @@ TRAITS = (
     "REQUIRE_UPDATE_BEFORE",
     "REQUIRE_FULL_DELETE",
 )
+_FUNC_TYPES = ("general", "arrow")
 _KEPT = (TypeRoot.ROW, TypeRoot.ARRAY, TypeRoot.MAP)
 
 
@@ -68,6 +71,7 @@ def udptf(
     ttl: Mapping[str, str] | None = ...,
     input_types: Mapping[str, Any] | None = ...,
     changelog: bool = ...,
+    func_type: str = ...,
     name: str | None = ...,
 ) -> Any: ...
 @overload
@@ -79,6 +83,7 @@ def udptf(
     ttl: Mapping[str, str] | None = ...,
     input_types: Mapping[str, Any] | None = ...,
     changelog: bool = ...,
+    func_type: str = ...,
     name: str | None = ...,
 ) -> Callable[[type[Any]], Any]: ...
 def udptf(
@@ -90,6 +95,7 @@ def udptf(
     ttl: Mapping[str, str] | None = None,
     input_types: Mapping[str, Any] | None = None,
     changelog: bool = False,
+    func_type: str = "general",
     name: str | None = None,
 ) -> Any:
     """A process table function: a class with `eval(self, ctx, ...)`, of which each task makes an object.
@@ -105,12 +111,16 @@ def udptf(
         ttl: how long state is kept without use, by name: `{"seen": "1 h"}`; else what `table.exec.state.ttl` says.
         input_types: types of the other parameters, which are constants of a call, where annotations do not tell them.
         changelog: whether its rows are changes: a `Row` of kind `-U`, `+U` or `-D` takes back or replaces what was given.
+        func_type: 'general' is called row by row. 'arrow' is called once an epoch with all rows of it: tables are a
+            `RecordBatch` each, `ctx` is an `EpochContext`, and state is `StateColumns`.
         name: another name than the class's.
     """
 
     def decorate(decorated: Any) -> Any:
         called = name or getattr(decorated, "__name__", None) or type(decorated).__name__
-        declared = _Declared(called, decorated, result_types, tables, state, ttl or {}, input_types or {}, changelog)
+        declared = _Declared(
+            called, decorated, result_types, tables, state, ttl or {}, input_types or {}, changelog, func_type
+        )
         return UserFunction(called, "process table", decorated, declared.declare)
 
     return decorate if function is None else decorate(function)
@@ -118,7 +128,7 @@ def udptf(
 
 def declaration(function: Any) -> Any:
     """A class or object of `ProcessTableFunction` that is not decorated: its attributes are the arguments of `udptf`."""
-    names = ("result_types", "tables", "state", "ttl", "input_types", "changelog")
+    names = ("result_types", "tables", "state", "ttl", "input_types", "changelog", "func_type")
     return udptf(function, **{n: getattr(function, n) for n in names if hasattr(function, n)})
 
 
@@ -135,8 +145,12 @@ class _Declared:
         ttl: Mapping[str, str],
         inputs: Mapping[str, Any],
         changelog: bool,
+        func_type: str,
     ) -> None:
         self._name = name
+        if func_type not in _FUNC_TYPES:
+            raise self._wrong(f"there is no func_type '{func_type}'", did_you_mean(func_type, _FUNC_TYPES))
+        self._by_epoch = func_type == "arrow"
         self._function = function
         self._changelog = changelog
         if result is None:
@@ -166,7 +180,8 @@ class _Declared:
             states=self._states,
             result=self._result,
             updates=self._changelog,
-            operator=_Operators(self._function),
+            takes_order=not (self._by_epoch and hasattr(self._function, "on_timer")),
+            operator=_Operators(self._function, self._by_epoch),
         )
 
     def _table(self, name: str, traits: str | Sequence[str]) -> ProcessTable:
@@ -234,8 +249,11 @@ class _Declared:
 class _Operators:
     """Makes operators over new objects of a function."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, by_epoch: bool) -> None:
         self._function = function
+        self._by_epoch = by_epoch
 
     def __call__(self, node: Any, context: Any) -> Any:
+        if self._by_epoch:
+            return _process_epochs.EpochOperator(self._function, node, context)
         return _process_operator.ProcessOperator(self._function, node, context)

@@ -10,7 +10,7 @@ from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import ExpressionError
 from sqlengine.user_functions.process_state import KeptState, Timers, as_milliseconds
 
-__all__ = ["ProcessContext"]
+__all__ = ["ProcessContext", "fires_nothing", "moment_of"]
 
 
 class ProcessContext:
@@ -55,11 +55,7 @@ class ProcessContext:
         """The watermark: in `eval` that of the epoch before, in `on_timer` that of this one; with ORDER BY just before the
         next row. None while there is none, and
         the greatest datetime when the input has ended."""
-        if self.watermark == MIN_WATERMARK:
-            return None
-        if self.watermark == MAX_WATERMARK:
-            return dt.datetime.max
-        return dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=self.watermark)
+        return moment_of(self.watermark)
 
     def current_timer(self) -> str | None:
         """The name of the timer that fires, None of one without."""
@@ -100,10 +96,24 @@ class ProcessContext:
 
     def _of_timers(self) -> Timers:
         if self._timers is None or not self._fires:
-            lacks = "has no method on_timer" if self._timers is not None else "is called without on_time"
-            raise ExpressionError(
-                f"the Python function {self._name} sets a timer, and {lacks}",
-                code="E2110",
-                hint="a timer needs on_time => DESCRIPTOR(time) in the call, and on_timer(self, ctx) in the class",
-            )
+            raise fires_nothing(self._name, self._timers is not None)
         return self._timers
+
+
+def moment_of(watermark: int) -> dt.datetime | None:
+    """A watermark as functions see it: None while there is none, the greatest datetime when the input has ended."""
+    if watermark == MIN_WATERMARK:
+        return None
+    if watermark == MAX_WATERMARK:
+        return dt.datetime.max
+    return dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=watermark)
+
+
+def fires_nothing(name: str, timed: bool) -> ExpressionError:
+    """The error of a timer that could not fire: the call has no `on_time`, or (`timed`) the class no `on_timer`."""
+    lacks = "has no method on_timer" if timed else "is called without on_time"
+    return ExpressionError(
+        f"the Python function {name} sets a timer, and {lacks}",
+        code="E2110",
+        hint="a timer needs on_time => DESCRIPTOR(time) in the call, and on_timer(self, ctx) in the class",
+    )

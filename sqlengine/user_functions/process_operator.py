@@ -11,8 +11,6 @@ empty again (all fields None, no item) is forgotten with its key.
 
 from __future__ import annotations
 
-import copy
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -23,19 +21,14 @@ import pyarrow as pa
 
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
 from runtime.core.errors import ExpressionError, SqlEngineError
-from runtime.kernels.sort import sort_indices
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.operator import EpochTime, OperatorContext
 from runtime.operators.window_assign import milliseconds, timestamps
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import ProcessTablesExec
-from runtime.state.keyed import KeyIndex
-from runtime.state.table import StateTable
-from runtime.state.timed import TimedRows, bound, microseconds
-from runtime.state.timed_table import timed_table
 from sqlengine.api.rows import Row, python_values
-from sqlengine.user_functions.opened import FunctionContext
+from sqlengine.user_functions.process_base import ProcessBase
 from sqlengine.user_functions.process_context import ProcessContext
-from sqlengine.user_functions.process_state import KeptState, Timers
+from sqlengine.user_functions.process_state import KeptState
 from sqlengine.user_functions.scalar import as_column
 from sqlengine.user_functions.table import cells_of
 
@@ -58,89 +51,17 @@ class _Given:
         self.clock += [at] * new
 
 
-class ProcessOperator(Operator):
+class ProcessOperator(ProcessBase[KeptState]):
     """See the module. Output: the keys of all inputs (or the columns of the input that is passed through), the columns of
     the function, and the time of the row or timer with `on_time`."""
 
     def __init__(self, function: Any, node: ProcessTablesExec, context: OperatorContext) -> None:
-        self._node = node
-        self._context = context
-        self._function: Any = function() if inspect.isclass(function) else copy.copy(function)
-        self._opened = False
-        declared = context.functions.process(node.function)
-        self._name = declared.name.removeprefix("$").partition("$")[0].lower()
-        self._result = declared.result
-        self._keys = KeyIndex([f.type.arrow for f in node.key_fields]) if not node.each else None
-        self._states = [
-            KeptState(self._name, node.kept(f.name), len(node.key_fields), f.type, ttl, self._keys)
-            for f, ttl in zip(node.states, node.ttls, strict=True)
-            if self._keys is not None
-        ]
-        self._timers = (
-            Timers(self._name, node.kept("timers"), len(node.key_fields), self._keys)
-            if node.times and self._keys is not None
-            else None
-        )
-        self._waiting = [TimedRows(p.schema, keyed=False) for p in node.parts] if node.order else []
-        self._waits = [timed_table(w, node.kept(f"waiting{i}"), _no_key) for i, w in enumerate(self._waiting)]
+        super().__init__(function, node, context, KeptState)
         self._call = ProcessContext(self._name, self._states, self._timers, hasattr(self._function, "on_timer"))
         self._row_types = [_row_type(names) for names in node.names]
-        self._eval = self._function.eval
-        given = dict(node.arguments)
-        names = [t.name for t in declared.tables]
-        by_name = {s.name: s for s in self._states}
-        self._template: list[Any] = []
-        self._filled: list[tuple[int, KeptState]] = []
-        self._places: list[int] = [0] * len(names)
-        parameters = list(inspect.signature(self._eval).parameters.values())[1:]
-        for place, parameter in enumerate(parameters):
-            self._template.append(None)
-            if parameter.name in by_name:
-                self._filled.append((place, by_name[parameter.name]))
-            elif parameter.name in names:
-                self._places[names.index(parameter.name)] = place
-            elif parameter.name in given:
-                literal = given[parameter.name]
-                value = pa.array([literal.value], literal.type.arrow)
-                self._template[place] = python_values(value, literal.type)[0]
-            else:
-                self._template[place] = parameter.default
-        self._timer_states = self._of_timers(by_name)
-
-    def _of_timers(self, by_name: dict[str, KeptState]) -> list[KeptState]:
-        """The state that `on_timer` names behind its context."""
-        if self._timers is None or not hasattr(self._function, "on_timer"):
-            return []
-        names = list(inspect.signature(self._function.on_timer).parameters)[1:]
-        return [by_name[n] for n in names if n in by_name]
-
-    @property
-    def tables(self) -> Sequence[StateTable]:
-        timers = [] if self._timers is None else [self._timers.table]
-        return [*(s.table for s in self._states), *self._waits, *timers]
-
-    @property
-    def state_size(self) -> StateSize:
-        if self._keys is None:
-            return StateSize(0, 0)
-        objects = [*self._states, *([] if self._timers is None else [self._timers])]
-        rows = sum(w.rows for w in self._waiting)
-        size = self._keys.nbytes + sum(o.nbytes for o in (*objects, *self._waiting))
-        return StateSize(rows + sum(len(o) for o in objects), size)
-
-    def restored(self) -> None:
-        if self._timers is not None:
-            self._timers.restored()
-
-    def close(self) -> None:
-        if self._opened and hasattr(self._function, "close"):
-            self._function.close()
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
-        if not self._opened:
-            self._opened = True
-            if hasattr(self._function, "open"):
-                self._function.open(FunctionContext())
+        self._open()
         touched = [s.expire(time.processing_time) for s in self._states]
         call, outputs = self._call, []
         call.watermark = time.previous_watermark
@@ -213,37 +134,17 @@ class ProcessOperator(Operator):
         out = [c.take(taken) for c in front]
         return slots, self._output(out, slots[index], None if clock is None else clock[index])
 
-    def _wait(self, number: int, batch: ChangelogBatch, time: EpochTime) -> None:
-        """Keeps the rows of an input until their time has come; rows that come later than that are rejected."""
-        at = self._node.times[number]
-        batch = reject_null_times(batch, at, self._context)
-        column = batch.column(at)
-        late = milliseconds(column) <= time.previous_watermark
-        if late.any():
-            mask = pa.array(late)
-            self._context.reject("late", batch.rows.filter(mask), time.previous_watermark, column.filter(mask))
-            batch = batch.filter(~late)
-        if len(batch):
-            times = microseconds(batch.column(at))
-            self._waiting[number].add(batch.columns, np.full(len(times), -1, np.int64), times)
-
     def _in_order(self, watermark: int) -> tuple[np.ndarray, ChangelogBatch | None]:
         """The rows whose time has come, of all inputs in order of time, with the timers between them."""
         node, call, timers = self._node, self._call, self._timers
         assert timers is not None and self._keys is not None
         clock: list[np.ndarray] = []
         rows: list[tuple[list[int], list[Row], list[Any]]] = []
-        for number, (waiting, order) in enumerate(zip(self._waiting, node.order, strict=True)):
-            due = waiting.due(bound(watermark, 1))
-            columns = waiting.take(due)
-            waiting.free(due)
-            ranked = sort_indices(
-                [columns[s.index] for s in order], [s.descending for s in order], [s.nulls_last for s in order]
-            )
-            columns = [c.take(pa.array(ranked)) for c in columns]
+        for number in range(len(self._waiting)):
+            columns = self._due(number, watermark)
             source = node.parts[number].schema
             values = [python_values(c, f.type) for c, f in zip(columns, source, strict=True)]
-            slots, _ = self._keys.insert([columns[k] for k in node.keys[number]], len(due))
+            slots, _ = self._keys.insert([columns[k] for k in node.keys[number]], len(columns[0]))
             made = [tuple.__new__(self._row_types[number], cells) for cells in zip(*values, strict=True)]
             clock.append(milliseconds(columns[node.times[number]]))
             rows.append((slots.tolist(), made, values[node.times[number]]))
@@ -317,19 +218,11 @@ class ProcessOperator(Operator):
             return slots, None
         return slots, self._output([], np.array(out.slots, np.int64), np.array(out.clock, np.int64))
 
-    @property
-    def _zoned(self) -> bool:
-        return self._node.schema[-1].type.arrow.tz is not None
-
     def _output(self, front: list[pa.Array], slots: np.ndarray, clock: np.ndarray | None) -> ChangelogBatch:
         """The rows that were collected, behind the columns that stand before them."""
         node, rows = self._node, self._call.rows
         if not node.passes and self._keys is not None:
-            keys = self._keys.columns(slots)
-            front = [
-                k.cast(f.type.arrow) if k.type != f.type.arrow else k
-                for k, f in zip(keys * len(node.parts), node.schema)
-            ]
+            front = self._front(slots)
         values = zip(*self._cells(rows), strict=True)
         made = [as_column(self._name, list(v), t) for v, (_, t) in zip(values, self._result, strict=True)]
         times = [] if clock is None else [timestamps(clock, node.schema[-1].type)]
@@ -353,23 +246,6 @@ class ProcessOperator(Operator):
                 f"the Python function {self._name} gave {error}", code="E2111", hint="give a tuple, or a dict by column"
             ) from error
 
-    def _settle(self, touched: np.ndarray, now: int) -> None:
-        """Notes what has changed, and lets keys go that keep nothing."""
-        assert self._keys is not None
-        kept = np.zeros(len(touched), np.bool_)
-        slots = touched.tolist()
-        for state in (*self._states, *([] if self._timers is None else [self._timers])):
-            live = state.settle(slots, touched, now)
-            kept |= live
-        self._keys.remove(touched[~kept])
-
-    def _failed(self, error: BaseException, where: str) -> ExpressionError:
-        return ExpressionError(
-            f"the Python function {self._name} failed {where}: {type(error).__name__}: {error}",
-            code="E2110",
-            hint="filter out such rows, or have it return None",
-        )
-
 
 def _row_type(names: tuple[str, ...]) -> type[Row]:
     """Rows with these columns as attributes: found faster than by a search for the name."""
@@ -383,7 +259,3 @@ def _row_type(names: tuple[str, ...]) -> type[Row]:
 
     found["__getattr__"] = unknown
     return type("Row", (Row,), {**found, "kind": "+I", "names": names})
-
-
-def _no_key(columns: list[pa.Array]) -> np.ndarray:
-    return np.full(len(columns[0]), -1, np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -229,16 +229,27 @@ class Timers(_Kept):
     def pop(self, watermark: int) -> tuple[int, int, str | None] | None:
         """The next timer that the watermark has passed: time, slot of its key, and name. Raises ExpressionError E2113 when
         the input has ended, and timers that set one another go on without end."""
-        heap = self._heap
-        while heap and heap[0][0] <= watermark:
-            time, number, slot, key = heapq.heappop(heap)
-            mine = self._objects.get(slot)
-            if mine and mine.get(key) == (time, number):
-                del mine[key]
-                if watermark == MAX_WATERMARK:
-                    self._count(slot)
+        for time, number, slot, key in self.due(watermark):
+            if self.fires(slot, time, number, key, watermark):
                 return time, slot, key if isinstance(key, str) else None
         return None
+
+    def due(self, watermark: int) -> Iterator[tuple[int, int, int, str | int]]:
+        """Takes what the watermark has passed out of the heap, in order: time, number, slot and key. It may have been
+        taken back or moved since: `fires` tells."""
+        heap = self._heap
+        while heap and heap[0][0] <= watermark:
+            yield heapq.heappop(heap)
+
+    def fires(self, slot: int, time: int, number: int, key: str | int, watermark: int) -> bool:
+        """Whether a timer is still set; it is not any more."""
+        mine = self._objects.get(slot)
+        if not mine or mine.get(key) != (time, number):
+            return False
+        del mine[key]
+        if watermark == MAX_WATERMARK:
+            self._count(slot)
+        return True
 
     def _count(self, slot: int) -> None:
         self._ended[slot] = self._ended.get(slot, 0) + 1

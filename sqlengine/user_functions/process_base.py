@@ -1,0 +1,178 @@
+"""What the operators of process table functions share, whether they call row by row or epoch by epoch: the function and
+its arguments, keys, rows that wait for their time with ORDER BY, and what becomes of keys that keep nothing."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import ExpressionError
+from runtime.kernels.sort import sort_indices
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.window_assign import milliseconds
+from runtime.operators.window_columns import reject_null_times
+from runtime.plan.nodes import ProcessTablesExec
+from runtime.state.keyed import KeyIndex
+from runtime.state.table import StateTable
+from runtime.state.timed import TimedRows, bound, microseconds
+from runtime.state.timed_table import timed_table
+from sqlengine.api.rows import python_values
+from sqlengine.user_functions.opened import FunctionContext
+from sqlengine.user_functions.process_state import KeptState, Timers
+from sqlengine.user_functions.process_vectors import ColumnState
+
+__all__ = ["ProcessBase"]
+
+
+State = TypeVar("State", KeptState, ColumnState)
+
+
+class ProcessBase(Operator, Generic[State]):
+    """See the module. `state` makes a state of a key.
+
+    `_template`: the arguments of `eval` behind the context, constants filled in. `_places`: where those of the tables
+    stand in it; `_filled`: those of state.
+    """
+
+    def __init__(
+        self, function: Any, node: ProcessTablesExec, context: OperatorContext, state: Callable[..., State]
+    ) -> None:
+        self._node = node
+        self._context = context
+        self._function: Any = function() if inspect.isclass(function) else copy.copy(function)
+        self._opened = False
+        declared = context.functions.process(node.function)
+        self._name = declared.name.removeprefix("$").partition("$")[0].lower()
+        self._result = declared.result
+        self._keys = KeyIndex([f.type.arrow for f in node.key_fields]) if not node.each else None
+        self._states = [
+            state(self._name, node.kept(f.name), len(node.key_fields), f.type, ttl, self._keys)
+            for f, ttl in zip(node.states, node.ttls, strict=True)
+            if self._keys is not None
+        ]
+        self._timers = (
+            Timers(self._name, node.kept("timers"), len(node.key_fields), self._keys)
+            if node.times and self._keys is not None
+            else None
+        )
+        self._waiting = [TimedRows(p.schema, keyed=False) for p in node.parts] if node.order else []
+        self._waits = [timed_table(w, node.kept(f"waiting{i}"), _no_key) for i, w in enumerate(self._waiting)]
+        self._eval = self._function.eval
+        given = dict(node.arguments)
+        self._table_names = [t.name for t in declared.tables]
+        by_name = {s.name: s for s in self._states}
+        self._template: list[Any] = []
+        self._filled: list[tuple[int, State]] = []
+        self._places: list[int] = [0] * len(self._table_names)
+        parameters = list(inspect.signature(self._eval).parameters.values())[1:]
+        for place, parameter in enumerate(parameters):
+            self._template.append(None)
+            if parameter.name in by_name:
+                self._filled.append((place, by_name[parameter.name]))
+            elif parameter.name in self._table_names:
+                self._places[self._table_names.index(parameter.name)] = place
+            elif parameter.name in given:
+                literal = given[parameter.name]
+                value = pa.array([literal.value], literal.type.arrow)
+                self._template[place] = python_values(value, literal.type)[0]
+            else:
+                self._template[place] = parameter.default
+        self._timer_states = self._of_timers(by_name)
+
+    def _of_timers(self, by_name: dict[str, State]) -> list[State]:
+        """The state that `on_timer` names behind its context."""
+        if self._timers is None or not hasattr(self._function, "on_timer"):
+            return []
+        names = list(inspect.signature(self._function.on_timer).parameters)[1:]
+        return [by_name[n] for n in names if n in by_name]
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        timers = [] if self._timers is None else [self._timers.table]
+        return [*(s.table for s in self._states), *self._waits, *timers]
+
+    @property
+    def state_size(self) -> StateSize:
+        if self._keys is None:
+            return StateSize(0, 0)
+        objects = [*self._states, *([] if self._timers is None else [self._timers])]
+        rows = sum(w.rows for w in self._waiting)
+        size = self._keys.nbytes + sum(o.nbytes for o in (*objects, *self._waiting))
+        return StateSize(rows + sum(len(o) for o in objects), size)
+
+    def restored(self) -> None:
+        if self._timers is not None:
+            self._timers.restored()
+
+    def _open(self) -> None:
+        """Opens the function, before it is first called."""
+        if not self._opened:
+            self._opened = True
+            if hasattr(self._function, "open"):
+                self._function.open(FunctionContext())
+
+    def close(self) -> None:
+        if self._opened and hasattr(self._function, "close"):
+            self._function.close()
+
+    def _wait(self, number: int, batch: ChangelogBatch, time: EpochTime) -> None:
+        """Keeps the rows of an input until their time has come; rows that come later than that are rejected."""
+        at = self._node.times[number]
+        batch = reject_null_times(batch, at, self._context)
+        column = batch.column(at)
+        late = milliseconds(column) <= time.previous_watermark
+        if late.any():
+            mask = pa.array(late)
+            self._context.reject("late", batch.rows.filter(mask), time.previous_watermark, column.filter(mask))
+            batch = batch.filter(~late)
+        if len(batch):
+            times = microseconds(batch.column(at))
+            self._waiting[number].add(batch.columns, np.full(len(times), -1, np.int64), times)
+
+    def _due(self, number: int, watermark: int) -> list[pa.Array]:
+        """The rows of an input whose time has come, in their order; they wait no longer."""
+        waiting, order = self._waiting[number], self._node.order[number]
+        due = waiting.due(bound(watermark, 1))
+        columns = waiting.take(due)
+        waiting.free(due)
+        ranked = sort_indices(
+            [columns[s.index] for s in order], [s.descending for s in order], [s.nulls_last for s in order]
+        )
+        return [c.take(pa.array(ranked)) for c in columns]
+
+    @property
+    def _zoned(self) -> bool:
+        return self._node.schema[-1].type.arrow.tz is not None
+
+    def _front(self, slots: np.ndarray) -> list[pa.Array]:
+        """The keys of the result's rows, as they stand before the columns of the function."""
+        assert self._keys is not None
+        keys = self._keys.columns(slots) * len(self._node.parts)
+        return [k.cast(f.type.arrow) if k.type != f.type.arrow else k for k, f in zip(keys, self._node.schema)]
+
+    def _settle(self, touched: np.ndarray, now: int) -> None:
+        """Notes what has changed, and lets keys go that keep nothing."""
+        assert self._keys is not None
+        kept = np.zeros(len(touched), np.bool_)
+        slots = touched.tolist()
+        for state in (*self._states, *([] if self._timers is None else [self._timers])):
+            live = state.settle(slots, touched, now)
+            kept |= live
+        self._keys.remove(touched[~kept])
+
+    def _failed(self, error: BaseException, where: str) -> ExpressionError:
+        return ExpressionError(
+            f"the Python function {self._name} failed {where}: {type(error).__name__}: {error}",
+            code="E2110",
+            hint="filter out such rows, or have it return None",
+        )
+
+
+def _no_key(columns: list[pa.Array]) -> np.ndarray:
+    return np.full(len(columns[0]), -1, np.int64)
