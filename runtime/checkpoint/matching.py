@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.epoch_state import Restored
 from runtime.core.errors import SqlEngineError
 from runtime.core.node import Node, node_fields
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.secrets import shown_facts
 from runtime.core.strict_json import read_json
@@ -32,11 +33,15 @@ from runtime.plan.nodes import (
     WindowAggregateExec,
 )
 from runtime.plan.parts import AggregateSpec
-from runtime.plan.values import decode_value
 from runtime.plan.walk import walk_all
 from runtime.plan.windows import AttachedWindow
 from runtime.spi.abilities import SupportsTypeWidening
 from runtime.spi.source import SourceTable
+
+if TYPE_CHECKING:
+    import runtime.plan.decoding as _decoding
+else:
+    _decoding = Room("runtime.plan.decoding")
 
 __all__ = ["Match", "PlanMatching", "SavedNode", "saved_nodes", "saved_plan", "source_difference", "widens"]
 
@@ -111,7 +116,7 @@ def _saved_node(entry: Mapping[str, Any]) -> SavedNode:
             inputs += [value] if isinstance(value, int) else value
         elif key not in ("id", "uid", "node", "table"):
             try:
-                fields[key] = decode_value(value)
+                fields[key] = _decoding.decode_value(value)
             except (SqlEngineError, KeyError, TypeError, ValueError):
                 return SavedNode(
                     entry["id"], entry["uid"], _kind(entry), (), entry.get("table", {}), {"name": entry.get("name", "")}

@@ -178,4 +178,5 @@ def _same(a: Any, b: Any) -> bool:
 def _hashable(value: Any) -> Any:
     if isinstance(value, (list, dict, set)):
         raise TypeError("fields of a node are immutable: use tuples")
-    return value
+    # Python gives each NaN a hash of its own.
+    return "NaN" if type(value) is float and value != value else value

@@ -1,5 +1,5 @@
-"""The parts of a plan as JSON values, and back: expressions, types, schemas, enums, constants. Plans and tables are in
-`json.py`.
+"""The parts of a plan as JSON values: expressions, types, schemas, enums, constants. Plans and tables are in `json.py`, the
+way back is in `decoding.py`.
 
 A node becomes an object with its class name under `node` and its fields, leaving out those that have their default.
 Places in the SQL text, and how constants are shown, are not part of a plan. Constants that JSON does not know are
@@ -13,8 +13,9 @@ import datetime
 import decimal
 import enum
 import math
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from runtime.core import changelog, schema, types
 from runtime.core.errors import FormatError
@@ -22,29 +23,24 @@ from runtime.core.node import Node, node_fields
 from runtime.expr import nodes as expressions
 from runtime.plan import nodes, parts, pattern, windows
 
-__all__ = ["class_named", "decode_value", "encode_value"]
+__all__ = ["CLASSES", "encode_fields", "encode_value"]
 
 _MODULES: tuple[ModuleType, ...] = (nodes, parts, pattern, windows, expressions, types, schema, changelog)
-_CLASSES: dict[str, type] = {
+_OF_LOGICAL_PLANS = (
+    expressions.Column, expressions.ColumnRef, expressions.OuterRef, expressions.Parameter, expressions.SubqueryExpr,
+    expressions.AggregateCall, expressions.WindowCall, expressions.SortKey,
+)  # fmt: skip
+_BASES = (nodes.PhysicalNode, expressions.Expr, windows.WindowSpec)
+CLASSES: Final[Mapping[str, type[Node | enum.Enum]]] = {
     name: cls
     for module in _MODULES
     for name, cls in vars(module).items()
     if isinstance(cls, type)
     and issubclass(cls, Node | enum.Enum)
     and (cls.__module__ == module.__name__ or issubclass(cls, nodes.PhysicalNode))
+    and cls not in (*_OF_LOGICAL_PLANS, *_BASES)
 }
-
-
-def class_named(name: str) -> type:
-    """The class of a `node`; raises FormatError for one that this version does not know."""
-    found = _CLASSES.get(name)
-    if found is None:
-        raise FormatError(
-            f"the plan holds a {name}, which this version does not know",
-            code="E3210",
-            hint="use the version that wrote it",
-        )
-    return found
+"""What physical plans are made of, by name."""
 
 
 def encode_value(value: Any) -> Any:
@@ -94,40 +90,3 @@ def _encode_constant(value: Any) -> Any:
             return {"$list": [encode_value(v) for v in value]}
         case _:
             raise FormatError(f"a {type(value).__name__} cannot stand in a stored plan", code="E3211")
-
-
-def decode_value(value: Any) -> Any:
-    """What `encode_value` encoded."""
-    if isinstance(value, list):
-        return tuple(decode_value(v) for v in value)
-    if not isinstance(value, dict):
-        return value
-    if "node" in value:
-        fields = {name: decode_value(v) for name, v in value.items() if name != "node"}
-        return class_named(value["node"])(**fields)
-    ((tag, content),) = value.items()
-    match tag:
-        case "$enum":
-            name, _, member = content.partition(".")
-            return class_named(name)[member]  # type: ignore[index]
-        case "$float":
-            return float(content)
-        case "$bytes":
-            return base64.b64decode(content)
-        case "$decimal":
-            return decimal.Decimal(content)
-        case "$timestamp":
-            return datetime.datetime.fromisoformat(content)
-        case "$date":
-            return datetime.date.fromisoformat(content)
-        case "$time":
-            return datetime.time.fromisoformat(content)
-        case "$map":
-            return {decode_value(k): decode_value(v) for k, v in content}
-        case "$list":
-            return [decode_value(v) for v in content]
-        case _:
-            raise FormatError(f"a stored plan holds an unknown value {tag}", code="E3210")
-
-
-__all__ += ["encode_fields"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import random
 import tempfile
 from collections.abc import Callable, Sequence
@@ -11,9 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runtime.core.changelog import UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
-from runtime.core.errors import SqlEngineError
+from runtime.core.errors import InternalError, SqlEngineError
 from runtime.core.schema import Schema
-from runtime.plan.nodes import SourceExec
+from runtime.expr.function import FunctionRegistry
+from runtime.plan.json import encode_plan
+from runtime.plan.nodes import PhysicalNode, SourceExec
+from runtime.plan.stored import decode_plan
+from runtime.plan.walk import walk_all
 from runtime.spark.simulated import SimulatedCluster
 from runtime.tasks.processes import ProcessExecutor
 from sqlengine.api.result import Result
@@ -49,7 +54,8 @@ class Cut:
     saved state between epochs, of `parallelism` tasks each. `kept_keys`: so many keys of each operator may stay in
     memory, the others go to RocksDB after every epoch. `piece`: joins give so few rows at once. `spark`: operators run
     in the tasks of Spark. `simulated`: in those of a simulated cluster, on which tasks fail and run twice. `processes`: in
-    processes of this machine.
+    processes of this machine. `stored`: plans are compared with what comes
+    back of them from JSON.
     """
 
     name: str
@@ -62,6 +68,7 @@ class Cut:
     spark: bool = False
     simulated: bool = False
     processes: bool = False
+    stored: bool = False
 
     @property
     def lacks(self) -> str | None:
@@ -81,7 +88,7 @@ CUTS = (
     Cut("all in one epoch", lambda chance: 10_000_000, exact=False, piece=3),
     Cut("random epochs", lambda chance: chance.randint(1, 7), exact=False),
     Cut("restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True),
-    Cut("three tasks", lambda chance: chance.randint(1, 40), exact=False, parallelism=3, piece=2),
+    Cut("three tasks", lambda chance: chance.randint(1, 40), exact=False, parallelism=3, piece=2, stored=True),
     Cut("three tasks, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, parallelism=3),
     Cut("rocksdb", lambda chance: chance.randint(1, 7), exact=False, kept_keys=3),
     Cut("rocksdb, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, kept_keys=2, piece=1),
@@ -154,6 +161,16 @@ class _SourceCut:
         return steps
 
 
+def _check_stored(roots: Sequence[PhysicalNode], functions: FunctionRegistry) -> None:
+    """Plans come back from JSON as they are. Raises InternalError for those that do not, and FormatError for those that are
+    not taken for plans at all."""
+    plan = encode_plan(roots)
+    tables = iter([node.outside for node in walk_all(roots) if node.outside is not None])
+    found = decode_plan(json.loads(json.dumps(plan)), lambda *_: next(tables), functions)
+    if encode_plan(found) != plan or found != tuple(roots):
+        raise InternalError("a plan that comes back from JSON is another one")
+
+
 class _Run:
     """One pass over a file."""
 
@@ -180,6 +197,8 @@ class _Run:
         if cut.kept_keys is not None:
             session.harness.job_options["state.backend.type"] = "rocksdb"
             session.harness.job_options["sqlengine.state.keys-in-memory"] = str(cut.kept_keys)
+        if cut.stored:
+            session.on_job = lambda job: _check_stored(job.roots, session.functions)
         if cut.rows is not None:
             source_cut = _SourceCut(cut, seed)
             session.harness.cut = source_cut

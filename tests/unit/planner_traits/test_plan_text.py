@@ -18,13 +18,30 @@ from planner.logical import nodes as n
 from planner.lower import lower
 from runtime.core.changelog import UPSERT
 from runtime.core.errors import FormatError, UserError
+from runtime.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    DataType,
+    row,
+)
 from runtime.core.types import decimal as decimal_type
+from runtime.expr.library import builtin_functions
 from runtime.expr.nodes import Literal
+from runtime.plan.decoding import decode_value
 from runtime.plan.identity import uid, uids
-from runtime.plan.json import decode_plan, encode_plan
+from runtime.plan.json import encode_plan
 from runtime.plan.nodes import CalcExec, PhysicalNode, SourceExec, WindowAggregateExec
-from runtime.plan.values import class_named, decode_value, encode_value
+from runtime.plan.stored import decode_plan
+from runtime.plan.values import CLASSES, encode_value
 from runtime.plan.walk import walk
+
+FUNCTIONS = builtin_functions()
 
 
 def sample() -> PhysicalNode:
@@ -42,40 +59,41 @@ def test_json_round_trip() -> None:
     found = {
         ("sink" if t.describe() == {"connector": "fake"} else "source", t.describe().get("name")): t for t in tables
     }
-    assert decode_plan(json.loads(text), lambda use, name, said: found[use, said.get("name")]) == (plan,)
+    assert decode_plan(json.loads(text), lambda use, name, said, _: found[use, said.get("name")], FUNCTIONS) == (plan,)
 
 
 def test_a_node_of_every_family_is_known_by_its_name() -> None:
-    assert [class_named(kind.__name__) for kind in (CalcExec, WindowAggregateExec)] == [CalcExec, WindowAggregateExec]
+    assert [CLASSES[kind.__name__] for kind in (CalcExec, WindowAggregateExec)] == [CalcExec, WindowAggregateExec]
 
 
 def test_unknown_versions_are_refused() -> None:
     encoded = encode_plan([sample()])
     with pytest.raises(FormatError):
-        decode_plan({**encoded, "version": 99}, lambda *_: None)  # type: ignore[arg-type,return-value]
+        decode_plan({**encoded, "version": 99}, lambda *_: None, FUNCTIONS)  # type: ignore[arg-type,return-value]
     encoded["nodes"][0]["node"] = encoded["nodes"][0]["node"].replace("@1", "@7")
     with pytest.raises(FormatError, match="version 7"):
-        decode_plan(encoded, lambda *_: None)  # type: ignore[arg-type,return-value]
+        decode_plan(encoded, lambda *_: None, FUNCTIONS)  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "type_"),
     [
-        decimal.Decimal("1.50"),
-        datetime.date(2024, 2, 29),
-        datetime.datetime(2024, 2, 29, 23, 59, 59, 500000),
-        datetime.time(1, 2, 3),
-        b"\x00\xff",
-        math.inf,
-        2**70,
-        None,
-        True,
-        "x",
-        (1, "a"),
+        (decimal.Decimal("1.50"), decimal_type(3, 2)),
+        (datetime.date(2024, 2, 29), DATE),
+        (datetime.datetime(2024, 2, 29, 23, 59, 59, 500000), TIMESTAMP),
+        (datetime.time(1, 2, 3), TIME),
+        (b"\x00\xff", BYTES),
+        (math.inf, DOUBLE),
+        (math.nan, DOUBLE),
+        (-(2**63), BIGINT),
+        (None, BIGINT),
+        (True, BOOLEAN),
+        ("x", STRING),
+        ((1, "a"), row(("n", BIGINT), ("s", STRING))),
     ],
 )
-def test_constants_survive(value: object) -> None:
-    literal = Literal(value, decimal_type(3, 2))
+def test_constants_survive(value: object, type_: DataType) -> None:
+    literal = Literal(value, type_)
     back = decode_value(json.loads(json.dumps(encode_value(literal))))
     assert back == literal and type(back.value) is type(value)
 
