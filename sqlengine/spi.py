@@ -99,6 +99,7 @@ from runtime.spi.abilities import (
     SupportsSplitRefresh,
     SupportsStatementChanges,
     SupportsTypeWidening,
+    TellsPushDown,
 )
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable
 from runtime.spi.format import Decoded, Decoder, Encoder, Format
@@ -234,6 +235,7 @@ __all__ = [
     "SupportsSplitRefresh",
     "SupportsStatementChanges",
     "SupportsTypeWidening",
+    "TellsPushDown",
     "SystemClock",
     "TIME",
     "TIMESTAMP",

@@ -20,6 +20,7 @@ from runtime.core.errors import ConnectorError
 from runtime.core.options import text_option
 from runtime.core.schema import Schema
 from runtime.core.strict_json import counts_of
+from runtime.expr.nodes import Expr
 from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.source import Split
@@ -73,6 +74,9 @@ class DuckdbTable:
 
     def with_limit(self, rows: int) -> DuckdbTable:
         return replace(self, limit=rows if self.limit is None else min(rows, self.limit))
+
+    def pushed(self, schema: Schema) -> tuple[list[Expr], int | None]:
+        return [], self.limit
 
     def describe(self) -> dict[str, Any]:
         pushed = {} if self.limit is None else {"limit": self.limit}

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from runtime.core.changelog import plain_column
 from runtime.core.schema import Schema
-from runtime.core.types import DataType, TypeRoot
+from runtime.core.types import BOOLEAN, DataType, TypeRoot
 from runtime.expr.nodes import Call, Constants, Expr, InList, InputRef, Literal
 
-__all__ = ["ColumnFilter", "may_hold", "passing", "take_filters"]
+__all__ = ["ColumnFilter", "filter_expression", "may_hold", "passing", "take_filters"]
 
 _COMPARISONS = {
     "=": pc.equal,
@@ -88,6 +88,17 @@ def take_filters(
         else:
             taken.append(found)
     return tuple(taken), left
+
+
+def filter_expression(taken: ColumnFilter, schema: Schema) -> Expr:
+    """What `take_filters` reads as this filter."""
+    ref = InputRef(schema.index_of(taken.column), taken.type)
+    result = BOOLEAN.with_nullable(taken.type.nullable)
+    if taken.operator == "in":
+        return InList(ref, (Constants(taken.values, taken.type),), result)
+    if not taken.values:
+        return Call(taken.operator.upper(), (ref,), BOOLEAN.not_null())
+    return Call(taken.operator, (ref, Literal(taken.values[0], taken.type.not_null())), result)
 
 
 def _read(expression: Expr, schema: Schema) -> ColumnFilter | None:

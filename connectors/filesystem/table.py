@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connectors.filesystem.bad_files import lenient_reader
-from connectors.filesystem.column_filters import ColumnFilter, take_filters
+from connectors.filesystem.column_filters import ColumnFilter, filter_expression, take_filters
 from connectors.filesystem.column_reader import ColumnFileReader
 from connectors.filesystem.constant_columns import METADATA, FileColumns
 from connectors.filesystem.files import FileEntry, list_files, list_names, local_path
@@ -234,6 +234,9 @@ class ColumnFileSource(FileSource):
         """Comparisons of stored columns with constants are taken and applied exactly."""
         taken, left = take_filters(filters, self.schema, self.data.names)
         return replace(self, filters=(*self.filters, *taken)), left
+
+    def pushed(self, schema: Schema) -> tuple[list[Expr], int | None]:
+        return [filter_expression(taken, schema) for taken in self.filters], None
 
     def statistics(self) -> TableStatistics:
         """From the footers: of the rows as they are stored, filters left aside. Nothing when more files may come."""

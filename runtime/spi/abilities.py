@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
+from runtime.core.schema import Schema
 from runtime.core.types import DataType
 from runtime.expr.nodes import Expr
 from runtime.spi.sink import SinkTable
@@ -27,6 +28,7 @@ __all__ = [
     "SupportsSplitRefresh",
     "SupportsStatementChanges",
     "SupportsTypeWidening",
+    "TellsPushDown",
 ]
 
 
@@ -54,6 +56,16 @@ class SupportsLimit(Protocol):
 
     def with_limit(self, rows: int) -> Self:
         """The table that gives no more than so many rows."""
+        ...
+
+
+@runtime_checkable
+class TellsPushDown(Protocol):
+    """A source with filters or a limit that can stand in a compiled plan."""
+
+    def pushed(self, schema: Schema) -> tuple[list[Expr], int | None]:
+        """The filters that it has taken, over the columns of `schema`, and its limit: the table with all of these columns
+        takes them again when the plan is carried out."""
         ...
 
 

@@ -13,7 +13,7 @@ from runtime.core.errors import BindError, SqlEngineError
 from runtime.core.metrics import exposition
 from runtime.core.rooms import Room
 from sqlengine.api.result import Result
-from sqlengine.api.table_factory import TableFactory, located
+from sqlengine.api.table_factory import TableFactory, as_python, located
 from sqlengine.database.information_schema import InformationSchema
 from sqlengine.database.session import Session
 from sqlengine.options.target import TARGET
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     import sqlengine.statements.lasting as _lasting
     import sqlengine.statements.lasting_jobs as _lasting_jobs
     import sqlengine.statements.settings as _settings
+    import sqlengine.table_api.compiled_plan as _compiled_plan
+    import sqlengine.table_api.given as _given
     from sqlengine.parameters.binding import Parameters
     from sqlengine.parameters.statement import PreparedStatement, RepeatedInserts
     from sqlengine.spark_catalog import SparkCatalog
+    from sqlengine.table_api.compiled_plan import CompiledPlan, PlanReference
     from sqlengine.table_api.sql_words import ExplainDetail
 else:
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
@@ -40,6 +43,8 @@ else:
     _metrics = Room("sqlengine.database.metrics")
     _lasting = Room("sqlengine.statements.lasting")
     _settings = Room("sqlengine.statements.settings")
+    _compiled_plan = Room("sqlengine.table_api.compiled_plan")
+    _given = Room("sqlengine.table_api.given")
 
 __all__ = ["Config", "TableEnvironment"]
 
@@ -183,6 +188,26 @@ class TableEnvironment(TableFactory):
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail | str) -> str:
         """The plans of a statement as text; details as in EXPLAIN, for example "CHANGELOG_MODE"."""
         return self._explain(stmt, extra_details, lambda error: located(error, stmt))
+
+    def compile_plan_sql(self, stmt: str) -> CompiledPlan:
+        """The plan of an INSERT or a statement set, to execute, or to keep in a file. Raises SqlEngineError as
+        `execute_sql` does, and FormatError E3211 for what no plan can hold."""
+        return self._engine.compile(as_python(stmt), "compile_plan_sql()")
+
+    def load_plan(self, plan_reference: PlanReference) -> CompiledPlan:
+        """The plan of a file or of JSON. What is wrong with it is told when it is explained or executed."""
+        _given.wanted(
+            "load_plan",
+            "a PlanReference",
+            plan_reference,
+            _compiled_plan.PlanReference,
+            'PlanReference.from_file("plan.json")',
+        )
+        return _compiled_plan.CompiledPlan(self._engine, plan_reference.text())
+
+    def execute_plan(self, plan_reference: PlanReference) -> Result:
+        """Carry out the plan of a file or of JSON."""
+        return self.load_plan(plan_reference).execute()
 
     def flush(self) -> None:
         """Wait until every materialized view has processed all available input."""

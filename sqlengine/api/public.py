@@ -10,6 +10,7 @@ from sqlengine.api.result import Result, ResultKind, SqlEngineWarning
 from sqlengine.api.rows import Row, RowKind
 from sqlengine.notebook.magics import load_ipython_extension
 from sqlengine.table_api.column_selection import range_, with_columns, without_columns
+from sqlengine.table_api.compiled_plan import CompiledPlan, PlanReference
 from sqlengine.table_api.constructors import (
     and_,
     array,
@@ -78,12 +79,14 @@ __all__ = [
     "UNBOUNDED_RANGE",
     "UNBOUNDED_ROW",
     "AggregateFunction",
+    "CompiledPlan",
     "Cumulate",
     "DataTypes",
     "EnvironmentSettings",
     "Expression",
     "JobClient",
     "Over",
+    "PlanReference",
     "ProcessTableFunction",
     "Result",
     "Row",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.explain as _explain_room
     import sqlengine.statements.functions as _functions
     import sqlengine.table_api.code as _code
+    import sqlengine.table_api.compiled_plan as _compiled_plan
     import sqlengine.table_api.given as _given
     import sqlengine.table_api.python_data as _python_data
     import sqlengine.table_api.query as _query
@@ -50,12 +51,14 @@ if TYPE_CHECKING:
     from sqlengine.parameters.binding import Parameters
     from sqlengine.spark.frames import Frames
     from sqlengine.table_api.code import Code
+    from sqlengine.table_api.compiled_plan import CompiledPlan
     from sqlengine.table_api.statement_set import StatementSet
     from sqlengine.table_api.table import Table
     from sqlengine.table_api.table_descriptor import TableDescriptor
 else:
     _frame = Room("runtime.spark.frame")
     _spark_frames = Room("sqlengine.spark.frames")
+    _compiled_plan = Room("sqlengine.table_api.compiled_plan")
     _spelling = Room("sqlengine.parse.spelling")
     _python_inputs = Room("sqlengine.api.create_input")
     _code = Room("sqlengine.table_api.code")
@@ -121,7 +124,7 @@ class TableFactory(CatalogMethods):
             )
         inner = statement.query.span
         text = query if inner is None else query[inner.start : inner.end]
-        return _table.Table(self._engine, _query.Query(whole=_as_python(text)), text)
+        return _table.Table(self._engine, _query.Query(whole=as_python(text)), text)
 
     def from_elements(self, elements: Sequence[Any], schema: Any = None, verify_schema: bool = True) -> Table:
         """Python rows as a table: tuples, dicts, or single values.
@@ -346,7 +349,7 @@ class TableFactory(CatalogMethods):
         result.attends = functools.partial(_attends, session)
         result.time_zone = self.__session.time_zone
         result.savepoint_folder = lambda: self.__session.options.get(SAVEPOINT_DIR)
-        if isinstance(statement, (st.Insert, st.StatementSet)) and self.__session.options.get(DML_SYNC):
+        if isinstance(statement, (st.Insert, st.StatementSet, st.ExecutePlan)) and self.__session.options.get(DML_SYNC):
             result.wait()
         return result
 
@@ -370,12 +373,14 @@ class TableFactory(CatalogMethods):
         self._check_open()
         try:
             parsed = parse_statement(text)
-            inner = parsed.statement if isinstance(parsed, st.Explain) else parsed
-            upper = tuple(d.upper() for d in details)
-            with self.__session.turn:
-                return _explain_room.explained(inner, self.__session, upper)
+            return self._explained(parsed.statement if isinstance(parsed, st.Explain) else parsed, details)
         except SqlEngineError as error:
             raise locate(error) from error.__cause__
+
+    def _explained(self, statement: st.Statement, details: Sequence[str]) -> str:
+        self._check_open()
+        with self.__session.turn:
+            return _explain_room.explained(statement, self.__session, tuple(d.upper() for d in details))
 
     def _aggregates(self, text: str) -> list[Span]:
         return _aggregate_calls.aggregate_calls(text, self.__session.functions)
@@ -420,6 +425,28 @@ class _SqlEngine:
     def explain(self, code: Code, operation: str, details: Sequence[str]) -> str:
         return self._environment._explain(code.sql, details, lambda e: _code.located_in_python(e, code, operation))
 
+    def compile(self, code: Code, operation: str) -> CompiledPlan:
+        def located_here(error: SqlEngineError) -> SqlEngineError:
+            return _code.located_in_python(error, code, operation)
+
+        try:
+            inner = parse_statement(code.sql)
+        except SqlEngineError as error:
+            raise located_here(error) from error.__cause__
+        if not isinstance(inner, (st.Insert, st.StatementSet)):
+            raise UnsupportedError(
+                "only INSERT and statement sets can be compiled", code="E1606", span=inner.span, text=code.sql
+            )
+        statement = st.CompilePlan(inner, span=inner.span, text=inner.text)
+        result = self._environment._run(statement, code.sql, located_here)
+        return _compiled_plan.CompiledPlan(self, str(result.to_arrow().column(0)[0].as_py()))
+
+    def run_plan(self, text: str) -> Result:
+        return self._environment._run(st.ExecutePlan("", plan=text, text="EXECUTE PLAN"), "EXECUTE PLAN", _nowhere)
+
+    def explain_plan(self, text: str, details: Sequence[str]) -> str:
+        return self._environment._explained(st.ExecutePlan("", plan=text), details)
+
     def target(self, table: str | TableDescriptor) -> str:
         if isinstance(table, str):
             return table
@@ -445,9 +472,14 @@ class _Kept:
         self.name = name
 
 
-def _as_python(text: str) -> Code:
+def as_python(text: str) -> Code:
     """SQL text whose places are its own."""
     return _code.Code(text, text, (_code.Mark(0, len(text), text, 0, len(text)),))
+
+
+def _nowhere(error: SqlEngineError) -> SqlEngineError:
+    """An error of a statement that has no text."""
+    return error
 
 
 def located(error: SqlEngineError, text: str) -> SqlEngineError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -30,7 +31,7 @@ from sqlengine.parse.constant_rows import ConstantRows
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import Insert
 
-__all__ = ["bind_insert", "bind_insert_source", "insert_columns"]
+__all__ = ["bind_insert", "bind_insert_source", "insert_columns", "partition_values"]
 
 
 def insert_columns(table: CatalogTable) -> tuple[tuple[str, DataType], ...]:
@@ -61,11 +62,7 @@ def bind_insert(
     for i, (name, span) in enumerate(named):
         if name in (n for n, _ in named[:i]):
             raise _twice(name, table.path.name, span)
-    static = {
-        name.text: bind_expression(value.expression, (), context, place=f'the partition "{name.text}"')
-        for name, value in entries
-        if value is not None
-    }
+    static = _static(statement, context)
     if statement.overwrite:
         sink = _overwriting(sink, statement, static, dict(target), context)
     columns = [c.text for c in statement.columns]
@@ -104,13 +101,31 @@ def _overwriting(
             span=statement.table.span,
             hint="for a table in memory: BEGIN EPOCH; TRUNCATE TABLE t; INSERT INTO t ..; END EPOCH",
         )
-    values = {
+    return sink.with_overwrite(_folded(static, types, context))
+
+
+def partition_values(statement: Insert, sink: SinkTable, context: BindContext) -> dict[str, Any]:
+    """The values of the partition columns that an INSERT names, as Python values of their types."""
+    types = {f.name: f.type for f in sink.schema}
+    return _folded(_static(statement, context), types, context)
+
+
+def _static(statement: Insert, context: BindContext) -> dict[str, Expr]:
+    entries = statement.partition.values if statement.partition is not None else ()
+    return {
+        name.text: bind_expression(value.expression, (), context, place=f'the partition "{name.text}"')
+        for name, value in entries
+        if value is not None
+    }
+
+
+def _folded(static: Mapping[str, Expr], types: Mapping[str, DataType], context: BindContext) -> dict[str, Any]:
+    return {
         name: fold_constant(
             cast_explicitly(value, types[name], False, None), context.functions, context.time_zone
         ).value
         for name, value in static.items()
     }
-    return sink.with_overwrite(values)
 
 
 def _check_names(named: Sequence[tuple[str, Span]], table: CatalogTable, known: Sequence[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from connectors.memory.lookup import MemoryLookup
 from connectors.pushed import PushedSource
@@ -33,7 +35,29 @@ else:
     _absent_tables = Room("connectors.absent")
     _open_views = Room("sqlengine.database.open_views")
 
-__all__ = ["Binding"]
+__all__ = ["Binding", "NamedTable", "noting_tables"]
+
+
+class NamedTable(NamedTuple):
+    """A table as a query has opened it: the name that stands for it anywhere, and the options of its hint."""
+
+    path: tuple[str, ...]
+    hints: Mapping[str, str]
+    opened: OpenTable
+
+
+_noted: ContextVar[list[NamedTable] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting_tables() -> Generator[list[NamedTable]]:
+    """All tables that are opened meanwhile."""
+    found: list[NamedTable] = []
+    before = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(before)
 
 
 def _absent(table: CatalogTable, absent: AbsentTable, time: WatermarkOptions) -> OpenTable:
@@ -106,6 +130,16 @@ class Binding:
         )
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
+        found = self._resolved(path, span, options)
+        noted = _noted.get()
+        if noted is not None and isinstance(found, OpenTable):
+            whole = path if is_system_table(path) else found.table.path.parts
+            noted.append(NamedTable(whole, dict(options), found))
+        return found
+
+    def _resolved(
+        self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]
+    ) -> OpenTable | CatalogView:
         session = self.session
         if is_system_table(path):
             return session.system_table(path[1:], span)

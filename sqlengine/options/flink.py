@@ -64,6 +64,10 @@ _REFUSED: Mapping[str, _Refused] = {
     "table.exec.disabled-operators": _Refused(
         ("",), "the planner chooses the operators", "SET 'optimizer.disabled_rules' leaves out rules"
     ),
+    "table.plan.restore.catalog-objects": _Refused(
+        ("all", "identifier"), "a compiled plan names its tables, and only the catalog says where they are",
+        "create the tables before EXECUTE PLAN"
+    ),
     "execution.checkpointing.mode": _Refused(
         ("exactly_once", "exactly-once", "at_least_once", "at-least-once"),
         "state is exactly once",
@@ -75,6 +79,7 @@ _EPOCHS = "the changes of an epoch are taken together"
 _MEMORY = "operators keep no such buffers"
 _CLUSTER = "jobs run in this process, or on Spark, which has options of its own"
 _CHECKPOINTS = "a checkpoint is the boundary of an epoch: nothing waits for barriers, and the last ones are kept"
+_CATALOG = "a compiled plan names its tables, and the catalog has their options"
 _PLANS = "plans are kept with checkpoints, and state is found by what operators compute"
 
 _WITHOUT_EFFECT: Mapping[str, str] = {
@@ -100,7 +105,8 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
     "table.catalog": "catalogs are kept where CREATE CATALOG says",
     "table.display.": "'sql-client.display.max-column-width' says how wide columns are drawn",
     "table.optimizer.": "the optimizer here is another one; no answer depends on it",
-    "table.plan.": _PLANS,
+    "table.plan.compile.": _CATALOG,
+    "table.plan.restore.": _CATALOG,
     "table.resources.": "there is no JVM",
     "execution.checkpointing.": _CHECKPOINTS,
     "execution.": _CLUSTER,
@@ -156,7 +162,7 @@ table.optimizer.multiple-input-enabled table.optimizer.reuse-optimize-block-with
 table.optimizer.reuse-sink-enabled table.optimizer.reuse-source-enabled table.optimizer.reuse-sub-plan-enabled
 table.optimizer.runtime-filter.enabled table.optimizer.skewed-join.strategy
 table.optimizer.source.predicate-pushdown-enabled table.optimizer.source.report-statistics-enabled
-table.optimizer.union-all-as-breakpoint-enabled table.plan.compile.catalog-objects table.plan.force-recompile
+table.optimizer.union-all-as-breakpoint-enabled table.plan.compile.catalog-objects
 table.plan.restore.catalog-objects table.resources.download-dir table.rtas-ctas.atomicity-enabled
 """
 FLINK_OPTIONS = frozenset(_NAMES.split()) | frozenset(_REFUSED)

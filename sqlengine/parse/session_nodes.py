@@ -151,10 +151,11 @@ class CompilePlan(Statement):
 
 @node
 class ExecutePlan(Statement):
-    """`EXECUTE PLAN [IF EXISTS] 'path'`."""
+    """`EXECUTE PLAN [IF EXISTS] 'path'`; `plan` is the text of the plan itself, where a program has it."""
 
     path: str
     if_exists: bool = False
+    plan: str | None = None
 
 
 @node

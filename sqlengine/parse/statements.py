@@ -23,6 +23,7 @@ from sqlengine.parse.statement_nodes import (
     CreateMaterializedView,
     CreateView,
     Delete,
+    ExecutePlan,
     Explain,
     Insert,
     QueryStatement,
@@ -347,8 +348,8 @@ class StatementGrammar(TableGrammar):
             self.fail("a query", "INSERT", "STATEMENT SET", *_DETAILS)
         inner = self.statement()
         made = isinstance(inner, (CreateTable, CreateMaterializedView, CreateView)) and inner.query is not None
-        if not made and not isinstance(inner, (QueryStatement, Insert, StatementSet)):
-            self.refuse("only queries, INSERT, statement sets and CREATE .. AS can be explained", start)
+        if not made and not isinstance(inner, (QueryStatement, Insert, StatementSet, ExecutePlan)):
+            self.refuse("only queries, INSERT, statement sets, CREATE .. AS and EXECUTE PLAN can be explained", start)
         return Explain(inner, tuple(details))
 
     def _compile(self) -> CompilePlan:
@@ -361,9 +362,17 @@ class StatementGrammar(TableGrammar):
         if_not_exists = path is not None and self.match("IF", "NOT", "EXISTS")
         self.expect("FOR")
         start = self.token
-        inner = self.statement()
+        if self.match("STATEMENT"):
+            self.expect("SET", "BEGIN")
+            inner: Statement = self._finish(self._set_body(), start)
+        else:
+            inner = self.statement()
         if not isinstance(inner, (Insert, StatementSet)):
-            self.refuse("only INSERT and statement sets can be compiled", start)
+            self.refuse(
+                "only INSERT and statement sets can be compiled",
+                start,
+                hint="a query alone writes nothing: write INSERT INTO t before it, or EXPLAIN (JSON_EXECUTION_PLAN)",
+            )
         return CompilePlan(inner, path, if_not_exists, execute)
 
     def _call(self) -> Call:

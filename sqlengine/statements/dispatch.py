@@ -157,7 +157,8 @@ _FUNCTIONS = (st.CreateFunction, st.AlterFunction, st.DropFunction)
 
 
 _AT_A_VERSION = (
-    st.QueryStatement, st.Insert, st.StatementSet, st.Update, st.Delete, st.Truncate, st.BeginEpoch, st.EndEpoch, st.RollbackEpoch,
+    st.QueryStatement, st.Insert, st.StatementSet, st.CompilePlan, st.ExecutePlan, st.Update, st.Delete, st.Truncate,
+    st.BeginEpoch, st.EndEpoch, st.RollbackEpoch,
     st.Flush, st.Prepare, st.ExecutePrepared, st.Deallocate, st.Show, st.Describe, st.Set, st.Reset, st.UseCatalog, st.UseDatabase,
 )  # fmt: skip
 """Statements that read definitions and rows as they are after the last epoch, and take the lock at most to commit."""
@@ -167,13 +168,10 @@ _DEFINE_NOTHING = (st.Subscribe, st.Explain, st.Backup)
 _PYTHON = (
     "there is no JVM here: CREATE FUNCTION f AS 'package.module.function' LANGUAGE PYTHON takes a function of yours"
 )
-_PLANS = "run the INSERT itself: its plan is kept with its checkpoints"
 _MODULES = "all functions are there without modules: SHOW FUNCTIONS lists them"
 _INSTEAD: dict[type[st.Statement], str] = {
     st.AddJar: _PYTHON,
     st.RemoveJar: _PYTHON,
-    st.CompilePlan: _PLANS,
-    st.ExecutePlan: _PLANS,
     st.LoadModule: _MODULES,
     st.UnloadModule: _MODULES,
     st.UseModules: _MODULES,
@@ -186,6 +184,8 @@ _RUN: dict[type[st.Statement], str] = {
     st.QueryStatement: "queries:run_query",
     st.Insert: "queries:insert",
     st.StatementSet: "queries:statement_set",
+    st.CompilePlan: "compiled_plans:compile_plan",
+    st.ExecutePlan: "compiled_plans:execute_plan",
     st.Update: "row_changes:update",
     st.Delete: "row_changes:delete",
     st.Truncate: "row_changes:truncate",

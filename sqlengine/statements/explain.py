@@ -28,8 +28,10 @@ from sqlengine.statements.planning import (
 from sqlengine.statements.tables import get_table
 
 if TYPE_CHECKING:
+    import sqlengine.statements.compiled_plans as _compiled_plans
     import sqlengine.statements.views as _views
 else:
+    _compiled_plans = Room("sqlengine.statements.compiled_plans")
     _views = Room("sqlengine.statements.views")
 
 __all__ = ["explain", "explained", "plan_text", "replaces"]
@@ -39,7 +41,7 @@ RESTORE = "RESTORE"
 
 def explain(statement: st.Explain, session: Session) -> Result:
     """One row, one column: the text of the plans; with ANALYZE, of the plan that has run."""
-    if ANALYZE in statement.details:
+    if ANALYZE in statement.details and not isinstance(statement.statement, st.ExecutePlan):
         plans = planned(statement.statement, session)
         return explain_analyze(statement.statement, [p.physical for p in plans], session)
     text = plan_text(statement.statement, session, statement.details)
@@ -49,6 +51,8 @@ def explain(statement: st.Explain, session: Session) -> Result:
 def plan_text(statement: st.Statement, session: Session, details: tuple[str, ...] = ()) -> str:
     """The logical plan as bound and as optimized, and the physical plan; `details` as in EXPLAIN. RESTORE alone is
     only about saved state, and nothing runs for ANALYZE."""
+    if isinstance(statement, st.ExecutePlan):
+        return _compiled_plans.explained_plan(statement, session, details)
     plans = planned(statement, session)
     details = tuple(detail for detail in details if detail != ANALYZE)
     if replaces(statement):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from connectors.pushed import PushedSource
@@ -18,6 +19,7 @@ from runtime.checkpoint.keys import KEY_FILE
 from runtime.core.errors import SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.core.options import Options
+from runtime.core.rooms import Room
 from runtime.local.checkpoints import RETAINED, Checkpoints
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from runtime.plan.walk import walk_all
@@ -33,10 +35,14 @@ from sqlengine.options.database import DATABASE_OPTIONS
 from sqlengine.options.target import TARGET
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.statements.create_text import quoted
 from sqlengine.statements.lasting_views import current
-from sqlengine.statements.queries import insert, statement_set
-from sqlengine.statements.query_reads import Reads, reads_of
+from sqlengine.statements.queries import Writing, insert, statement_set
+from sqlengine.statements.query_reads import Reads
+
+if TYPE_CHECKING:
+    import sqlengine.statements.compiled_plans as _compiled_plans
+else:
+    _compiled_plans = Room("sqlengine.statements.compiled_plans")
 
 __all__ = ["checkpoints", "forget_failed", "kept_job", "restore_jobs"]
 
@@ -48,33 +54,27 @@ _OF_THE_START = {option.key for option in (*DATABASE_OPTIONS, KEY_FILE, SAVEPOIN
 _ROWS = "rows of "
 """What the name of an option of a kept job begins with that says how many rows a table had when the job was planned."""
 
-Inserts = Sequence[tuple[st.Insert, CatalogTable]]
 
-
-def kept_job(session: Session, name: str, inserts: Inserts, text: str, plans: Sequence[PhysicalNode]) -> KeptJob | str:
+def kept_job(session: Session, name: str, writing: Writing, plans: Sequence[PhysicalNode]) -> KeptJob | str:
     """What keeps a job that is about to begin in the background; or why it ends with the process."""
     durable = session.durable
     assert durable is not None
-    reads = [reads_of(session, statement.query.query) for statement, _ in inserts]
-    why = _why_not(session, inserts, reads, plans)
+    reads = writing.reads(session)
+    why = _why_not(session, writing, reads, plans)
     if why is not None:
         return why
     uses = JobUses(
         frozenset(path for r in reads for path in r.objects),
-        frozenset(table.path for _, table in inserts),
+        frozenset(table.path for table in writing.targets),
         frozenset(name for r in reads for name in r.functions),
     )
-    if isinstance(parse_statement(text), st.Insert | st.StatementSet):
-        kept = text
-    else:
-        # CREATE TABLE AS: the table is there when it goes on.
-        ((statement, table),) = inserts
-        kept = f"INSERT INTO {'.'.join(map(quoted, table.path.parts))} {statement.query.text}"
+    kept = writing.kept()
     options = {k: v for k, v in session.options.as_dict().items() if k not in _OF_THE_START}
+    options |= kept.options
     options |= {_ROWS + json.dumps(path.parts): str(rows) for path, rows in _read_tables(session, reads, plans).items()}
     catalogs = session.catalogs
     definition = Definition(
-        kept, catalogs.current_catalog, catalogs.current_database, tuple(sorted(options.items()))
+        kept.text, catalogs.current_catalog, catalogs.current_database, tuple(sorted(options.items()))
     )  # fmt: skip
     known = durable.definitions.get(("job", name))
     for failed in list(session.jobs.failed.values()):
@@ -108,15 +108,16 @@ def checkpoints(session: Session, kept: KeptJob, plans: Sequence[PhysicalNode]) 
     )
 
 
-def _why_not(session: Session, inserts: Inserts, reads: Sequence[Reads], plans: Sequence[PhysicalNode]) -> str | None:
+def _why_not(session: Session, writing: Writing, reads: Sequence[Reads], plans: Sequence[PhysicalNode]) -> str | None:
     """Why a job cannot be made again."""
     if session.parameters is not None and session.parameters.keys:
         return "it has parameters"
     if session.options.text(TARGET.key) is not None:
         return f"it runs where '{TARGET.key}' says"
-    for (_, table), read in zip(inserts, reads, strict=True):
+    for table in writing.targets:
         if table.temporary:
             return f'it writes to the temporary table "{table.path.name}"'
+    for read in reads:
         if read.temporary:
             return f"it reads {read.temporary[0]}"
     kept = {str(path) for path in _read_tables(session, reads, plans)}
@@ -167,7 +168,10 @@ def _restore(session: Session, durable: Durable, name: str, definition: Definiti
     try:
         statement = parse_statement(definition.text)
         with current(session, definition), _options(session, definition), _planned_over(session, definition):
-            if isinstance(statement, st.StatementSet):
+            if isinstance(statement, st.ExecutePlan):
+                given = dict(definition.options)
+                _compiled_plans.execute_plan(statement, session, again=name, text=given.get(_compiled_plans.KEPT, ""))
+            elif isinstance(statement, st.StatementSet):
                 statement_set(statement, session, again=name)
             else:
                 assert isinstance(statement, st.Insert)
@@ -183,7 +187,7 @@ def _options(session: Session, definition: Definition) -> Iterator[None]:
     """The options that were set when a job was begun."""
     before = session.options
     own = {k: v for k, v in before.as_dict().items() if k in _OF_THE_START}
-    given = {k: v for k, v in definition.options if not k.startswith(_ROWS)}
+    given = {k: v for k, v in definition.options if not k.startswith(_ROWS) and k != _compiled_plans.KEPT}
     session.options = Options({**own, **given})
     try:
         yield

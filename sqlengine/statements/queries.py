@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -25,7 +26,7 @@ from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING
 from runtime.local.job import Job
-from runtime.plan.nodes import SourceExec
+from runtime.plan.nodes import PhysicalNode, SourceExec
 from runtime.plan.walk import walk_all
 from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
@@ -33,6 +34,7 @@ from sqlengine.database.jobs import RunningJob
 from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.database.session import Session
 from sqlengine.options.database import WEIGHT
+from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import Planned, plan_insert, plan_query, plan_statement_set
@@ -41,26 +43,41 @@ from sqlengine.text.amounts import counted_rows
 if TYPE_CHECKING:
     import sqlengine.database.driving as _driving
     import sqlengine.statements.conflicts as _conflicts
+    import sqlengine.statements.create_text as _create_text
     import sqlengine.statements.lasting_jobs as _lasting_jobs
+    import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.row_changes as _row_changes
     import sqlengine.verify.attach as _attach
+    from sqlengine.statements.query_reads import Reads
 else:
     _driving = Room("sqlengine.database.driving")
     _conflicts = Room("sqlengine.statements.conflicts")
+    _create_text = Room("sqlengine.statements.create_text")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
     _attach = Room("sqlengine.verify.attach")
     _row_changes = Room("sqlengine.statements.row_changes")
+    _query_reads = Room("sqlengine.statements.query_reads")
 
 __all__ = [
     "DML_SYNC",
+    "FORCE_RECOMPILE",
+    "Inserts",
+    "Kept",
+    "Writing",
     "flush",
     "insert",
     "insert_query",
     "run_query",
+    "run_writing",
     "statement_set",
 ]
 
 DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
+
+
+FORCE_RECOMPILE = bool_option(
+    "table.plan.force-recompile", False, "whether COMPILE PLAN replaces a plan that is there already"
+)
 
 
 def run_query(statement: st.QueryStatement, session: Session) -> Result:
@@ -102,18 +119,103 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
 # -----------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a database keeps of a job so that it can be made again: a statement, and options of its own."""
+
+    text: str
+    options: Mapping[str, str]
+
+
+class Writing(Protocol):
+    """One job that writes: its plans have a root for each of the tables `targets`."""
+
+    @property
+    def text(self) -> str:
+        """The statement, for people."""
+        ...
+
+    @property
+    def targets(self) -> Sequence[CatalogTable]: ...
+
+    @property
+    def span(self) -> Span | None:
+        """The name of the table in the statement, where there is one."""
+        ...
+
+    @property
+    def into_memory(self) -> bool:
+        """Whether it writes to a table without connector."""
+        ...
+
+    def plans(self, session: Session, *, live: bool) -> Sequence[PhysicalNode]:
+        """How it runs. `live`: tables in memory show every epoch."""
+        ...
+
+    def watch(self, session: Session, job: Job) -> None:
+        """Have the job check itself, where that is asked for."""
+        ...
+
+    def reads(self, session: Session) -> Sequence[Reads]:
+        """What it reads, all of it or by target."""
+        ...
+
+    def kept(self) -> Kept: ...
+
+
+@dataclass
+class Inserts:
+    """INSERT statements."""
+
+    inserts: Sequence[tuple[st.Insert, CatalogTable]]
+    text: str
+    planned: Sequence[Planned] = field(default=(), init=False)
+
+    @property
+    def targets(self) -> Sequence[CatalogTable]:
+        return [table for _, table in self.inserts]
+
+    @property
+    def span(self) -> Span | None:
+        return self.inserts[0][0].table.span if len(self.inserts) == 1 else None
+
+    @property
+    def into_memory(self) -> bool:
+        return any(table.connector is None for table in self.targets)
+
+    def plans(self, session: Session, *, live: bool) -> Sequence[PhysicalNode]:
+        if len(self.inserts) == 1:
+            self.planned = [plan_insert(session, *self.inserts[0], live=live)]
+        else:
+            self.planned = plan_statement_set(session, self.inserts, live=live)
+        return [plan.physical for plan in self.planned]
+
+    def watch(self, session: Session, job: Job) -> None:
+        _attach.verify(session, job, self.planned)
+
+    def reads(self, session: Session) -> Sequence[Reads]:
+        return [_query_reads.reads_of(session, statement.query.query) for statement, _ in self.inserts]
+
+    def kept(self) -> Kept:
+        if isinstance(parse_statement(self.text), st.Insert | st.StatementSet):
+            return Kept(self.text, {})
+        # CREATE TABLE AS: the table is there when it goes on.
+        ((statement, table),) = self.inserts
+        return Kept(f"INSERT INTO {'.'.join(map(_create_text.quoted, table.path.parts))} {statement.query.text}", {})
+
+
 def insert(statement: st.Insert, session: Session, *, again: str = "") -> Result:
     """Write a query's rows. Bounded input: done when this returns. Unbounded: a job in the background. `again`: the job
     of the database that goes on."""
-    table = _target(session, statement)
+    table = target_table(session, statement)
     if again:
-        return _run_inserts([(statement, table)], statement.text, session, again)
+        return run_writing(Inserts([(statement, table)], statement.text), session, again)
     if statement.on_conflict is not None and table.connector is None:
         done = _conflicts.insert_on_conflict(statement, session, table)
         if done is not None:
             return done
     known = _row_changes.insert_known(statement, session, table)
-    return _run_inserts([(statement, table)], statement.text, session) if known is None else known
+    return run_writing(Inserts([(statement, table)], statement.text), session) if known is None else known
 
 
 def statement_set(statement: st.StatementSet, session: Session, *, again: str = "") -> Result:
@@ -127,39 +229,26 @@ def statement_set(statement: st.StatementSet, session: Session, *, again: str = 
                 span=inner.span,
                 hint="put the others before it",
             )
-        inserts.append((inner, _target(session, inner)))
+        inserts.append((inner, target_table(session, inner)))
     if not inserts:
         raise UnsupportedError(
             "the statement set is empty", code="E1606", span=statement.span, hint="put INSERT statements before END"
         )
-    return _run_inserts(inserts, statement.text, session, again)
+    return run_writing(Inserts(inserts, statement.text), session, again)
 
 
 def insert_query(session: Session, table: CatalogTable, query: st.QueryText, text: str) -> Result:
     """Fill a new table with a query's rows (CREATE TABLE AS)."""
     names = tuple(st.Name(f, query.span) for f in _query_names(session, query))
-    return _run_inserts(
-        [
-            (
-                st.Insert(
-                    st.ObjectName((table.path.catalog, table.path.database, table.path.name), query.span),
-                    query,
-                    names,
-                    text=text,
-                ),
-                table,
-            )
-        ],
-        text,
-        session,
-    )
+    name = st.ObjectName((table.path.catalog, table.path.database, table.path.name), query.span)
+    return run_writing(Inserts([(st.Insert(name, query, names, text=text), table)], text), session)
 
 
 def _query_names(session: Session, query: st.QueryText) -> tuple[str, ...]:
     return plan_query(session, query.query).schema.names
 
 
-def _target(session: Session, statement: st.Insert) -> CatalogTable:
+def target_table(session: Session, statement: st.Insert) -> CatalogTable:
     found = session.catalogs.get(statement.table.parts, statement.table.span)
     if isinstance(found, CatalogTable):
         if found.connector is None:
@@ -174,39 +263,33 @@ def _target(session: Session, statement: st.Insert) -> CatalogTable:
     )
 
 
-def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session, again: str = "") -> Result:
+def run_writing(writing: Writing, session: Session, again: str = "") -> Result:
+    """Carry out what writes to tables: to its end, or as a job in the background when its input has none. `again`: the job
+    of the database that goes on."""
     name = again or session.jobs.next_id()
-    into_memory = any(table.connector is None for _, table in inserts)
+    into_memory = writing.into_memory
     done: Result | None = None
     if into_memory and not again:
         try:
-            done = in_epoch(session, lambda: _run_bounded(name, inserts, text, session), blind=True)
+            done = in_epoch(session, lambda: _run_bounded(name, writing, session), blind=True)
         except Stopped:
-            raise _stopped_before_writing(inserts) from None
+            raise _stopped_before_writing(writing) from None
     elif not into_memory:
-        done = _run_bounded(name, inserts, text, session, again=bool(again))
+        done = _run_bounded(name, writing, session, again=bool(again))
     if done is not None:
         return done
     # A writer that stages until the end would never show a row of unbounded input.
     with session.alone():
-        planned = _plan(inserts, session, live=True)
-        return _begin(name, inserts, text, session, planned, locked=True, goes_on=bool(again))
+        plans = writing.plans(session, live=True)
+        return _begin(name, writing, session, plans, locked=True, goes_on=bool(again))
 
 
 def _begin(
-    name: str,
-    inserts: list[tuple[st.Insert, CatalogTable]],
-    text: str,
-    session: Session,
-    planned: list[Planned],
-    *,
-    locked: bool,
-    goes_on: bool,
+    name: str, writing: Writing, session: Session, plans: Sequence[PhysicalNode], *, locked: bool, goes_on: bool
 ) -> Result:
     """A job in the background, which a database in a folder keeps where it can. Called with the lock held. `locked`: tables
     in memory are read or changed."""
-    plans = [plan.physical for plan in planned]
-    kept = "" if session.durable is None else _lasting_jobs.kept_job(session, name, inserts, text, plans)
+    kept = "" if session.durable is None else _lasting_jobs.kept_job(session, name, writing, plans)
     with counted_when_begun(session):
         checkpoints, savepoint = None, None
         if not isinstance(kept, str):
@@ -216,7 +299,7 @@ def _begin(
         if not locked or checkpoints is not None:
             savepoint = savepoint_to_restore(session)
         job = session.new_job(name, plans, checkpoints, savepoint)
-    _attach.verify(session, job, planned)
+    writing.watch(session, job)
 
     share = _driving.share_of(job, session.options.get(WEIGHT))
 
@@ -224,20 +307,19 @@ def _begin(
         _driving.drive_job(job, share, session, locked=locked)
 
     run, uses = (drive, None) if isinstance(kept, str) else (kept.driven(job, drive), kept.uses)
-    running = session.jobs.start(name, text, job, run, locked=locked, goes_on=goes_on, uses=uses, weight=share.weight)
-    result = _background(running, text)
+    running = session.jobs.start(
+        name, writing.text, job, run, locked=locked, goes_on=goes_on, uses=uses, weight=share.weight
+    )
+    result = _background(running, writing.text)
     if isinstance(kept, str) and kept:
         result.warnings = (*result.warnings, f"{name} ends with the process: {kept}")
     return result
 
 
-def _run_bounded(
-    name: str, inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session, *, again: bool = False
-) -> Result | None:
-    """Run INSERTs to their end, or in the background; None for those into tables in memory whose input has no end."""
-    into_memory = any(table.connector is None for _, table in inserts)
-    planned = _plan(inserts, session, live=False)
-    plans = [plan.physical for plan in planned]
+def _run_bounded(name: str, writing: Writing, session: Session, *, again: bool = False) -> Result | None:
+    """Run to the end, or in the background; None for what fills tables in memory from input that has no end."""
+    into_memory = writing.into_memory
+    plans = writing.plans(session, live=False)
     sources = [node.table for node in walk_all(plans) if isinstance(node, SourceExec)]
     bounded = all(table.bounded for table in sources)
     if not bounded and into_memory:
@@ -245,18 +327,17 @@ def _run_bounded(
     reads_memory = any(isinstance(table, MemoryTable) for table in sources)
     if again or not bounded or (session.inserts_in_background and not into_memory and not reads_memory):
         with session.alone():
-            return _begin(name, inserts, text, session, planned, locked=reads_memory, goes_on=again)
-    target = inserts[0][0].table.span if len(inserts) == 1 else None
+            return _begin(name, writing, session, plans, locked=reads_memory, goes_on=again)
     with counted_when_begun(session):
         job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
-    _attach.verify(session, job, planned)
+    writing.watch(session, job)
     if session.epoch is not None:
         session.epoch.cancellation = job.cancellation
-    with _pointing_at_target(target), session.without_lock():
-        session.jobs.run(name, text, job)
+    with _pointing_at_target(writing.span), session.without_lock():
+        session.jobs.run(name, writing.text, job)
     if job.status == "CANCELED" and not job.stopped_with_savepoint:
-        raise _stopped(job, inserts)
-    return _written(job, inserts)
+        raise _stopped(job, writing)
+    return _written(job, writing)
 
 
 @contextmanager
@@ -281,51 +362,45 @@ def _background(running: RunningJob, text: str) -> Result:
     )
 
 
-def _plan(inserts: list[tuple[st.Insert, CatalogTable]], session: Session, *, live: bool) -> list[Planned]:
-    if len(inserts) == 1:
-        return [plan_insert(session, *inserts[0], live=live)]
-    return plan_statement_set(session, inserts, live=live)
-
-
 def _one_cell(text: str) -> ChangelogBatch:
     return ChangelogBatch.of([pa.array([text])], Schema.of(("job id", STRING)))
 
 
-def _written(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> Result:
-    names = [str(table.path) for _, table in inserts]
+def _written(job: Job, writing: Writing) -> Result:
+    names = [str(table.path) for table in writing.targets]
     rows = [s.rows_written for s in job.dataflow.sinks()]
     if job.resumed_finished:
-        written = ", ".join(dict.fromkeys(table.path.name for _, table in inserts))
+        written = ", ".join(dict.fromkeys(table.path.name for table in writing.targets))
         summary = f"{written}: all was written by an earlier run; nothing to do (--fresh starts anew)"
         return Result.table(
             Schema.of(*((n, BIGINT.not_null()) for n in names)), [[0] for _ in rows], job=job, summary=summary
         )
     summary = ", ".join(
-        f"{counted_rows(n)} written to {table.path.name}" for n, (_, table) in zip(rows, inserts, strict=True)
+        f"{counted_rows(n)} written to {table.path.name}" for n, table in zip(rows, writing.targets, strict=True)
     )
     return Result.table(
         Schema.of(*((n, BIGINT.not_null()) for n in names)), [[r] for r in rows], job=job, summary=summary
     )
 
 
-def _stopped(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> UnsupportedError:
+def _stopped(job: Job, writing: Writing) -> UnsupportedError:
     """What has become of an INSERT that was stopped before its input ended."""
     hint = "run it again when it may go on to its end"
     if job.checkpoints is not None:
         what = "its newest checkpoint counts"
         hint = "run it again: it goes on from there"
-    elif all(table.connector is None for _, table in inserts):
-        return _stopped_before_writing(inserts)
+    elif all(table.connector is None for table in writing.targets):
+        return _stopped_before_writing(writing)
     elif job.gave_up:
         what = "the epoch at hand was given up, and what was not published before is dropped"
     else:
-        rows = zip(job.dataflow.sinks(), inserts, strict=True)
-        what = ", ".join(f"{counted_rows(s.rows_written)} written to {table.path.name}" for s, (_, table) in rows)
+        rows = zip(job.dataflow.sinks(), writing.targets, strict=True)
+        what = ", ".join(f"{counted_rows(s.rows_written)} written to {table.path.name}" for s, table in rows)
     return UnsupportedError(f"the INSERT was stopped before its end: {what}", code="E1633", hint=hint)
 
 
-def _stopped_before_writing(inserts: list[tuple[st.Insert, CatalogTable]]) -> UnsupportedError:
-    names = ", ".join(dict.fromkeys(table.path.name for _, table in inserts))
+def _stopped_before_writing(writing: Writing) -> UnsupportedError:
+    names = ", ".join(dict.fromkeys(table.path.name for table in writing.targets))
     return UnsupportedError(
         f"the INSERT was stopped before its end: nothing was written to {names}",
         code="E1633",

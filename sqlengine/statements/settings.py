@@ -36,7 +36,7 @@ from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 from sqlengine.options.time_zones import time_zone_name
 from sqlengine.options.watermarks import IDLE_TIMEOUT
 from sqlengine.parse import statement_nodes as st
-from sqlengine.statements.queries import DML_SYNC
+from sqlengine.statements.queries import DML_SYNC, FORCE_RECOMPILE
 from sqlengine.verify.options import EVERY, VERIFY
 
 __all__ = ["SESSION_OPTIONS", "TARGET_OPTIONS", "reset_option", "set_option", "set_value"]
@@ -61,6 +61,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         DYNAMIC_OPTIONS,
         EVERY,
         EPOCH_MAX_ROWS,
+        FORCE_RECOMPILE,
         IDLE_TIMEOUT,
         MAX_ROWS_PER_SECOND,
         MEMORY_LIMIT,

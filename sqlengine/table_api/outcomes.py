@@ -15,6 +15,7 @@ from sqlengine.table_api.sql_words import ExplainDetail
 from sqlengine.table_api.table_descriptor import TableDescriptor
 
 if TYPE_CHECKING:
+    from sqlengine.table_api.compiled_plan import CompiledPlan
     from sqlengine.table_api.query import Query
 
 __all__ = ["Outcomes", "TablePipeline"]
@@ -96,6 +97,10 @@ class TablePipeline:
     def execute(self) -> Result:
         """Run it, as `execute_insert` does."""
         return self.rows.engine.run(self.code, f'execute_insert("{self.table}")')
+
+    def compile_plan(self) -> CompiledPlan:
+        """The plan of the INSERT, to execute, or to keep in a file."""
+        return self.rows.engine.compile(self.code, f'insert_into("{self.table}")')
 
     def explain(self, *extra_details: ExplainDetail | str) -> str:
         """The plans of the INSERT as text."""

@@ -9,6 +9,7 @@ from sqlengine.api.result import Result
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.table_api.code import Code, Mark, compose
+from sqlengine.table_api.compiled_plan import CompiledPlan
 from sqlengine.table_api.given import wanted
 from sqlengine.table_api.outcomes import TablePipeline
 from sqlengine.table_api.sql_words import ExplainDetail
@@ -67,6 +68,10 @@ class StatementSet:
     def print_explain(self, *extra_details: ExplainDetail | str) -> None:
         """Print `explain`."""
         print(self.explain(*extra_details))
+
+    def compile_plan(self) -> CompiledPlan:
+        """The plan of the INSERTs, to execute, or to keep in a file; the set stays as it is."""
+        return self._engine.compile(self._code, "compile_plan()")
 
     def execute(self) -> Result:
         """Run the INSERTs and clear the set, which may then be filled again."""

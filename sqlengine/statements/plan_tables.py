@@ -1,0 +1,310 @@
+"""The tables of a compiled plan: by name in the file, opened by the catalog when the plan is carried out.
+
+    {"path": ["default_catalog", "default_database", "orders"], "hints": {"scan.startup.mode": "earliest-offset"},
+     "filters": [...], "limit": 10, "bounded": true}
+
+The file has no other options of a table, so no secret is in it, and a stranger's file reads and writes nothing but tables
+that the catalog has, where the catalog says that they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connectors.values.constants import ConstantTable
+from runtime.core.errors import CatalogError, FormatError, did_you_mean
+from runtime.core.schema import Field, Schema
+from runtime.core.secrets import is_secret
+from runtime.core.types import TypeRoot
+from runtime.expr.nodes import Constants, Expr
+from runtime.plan.base import PhysicalNode
+from runtime.plan.call_types import check_expression
+from runtime.plan.decoding import Wrong, decode_as
+from runtime.plan.nodes import LookupJoinExec, SinkExec, SourceExec
+from runtime.plan.values import encode_value
+from runtime.plan.walk import walk_all
+from runtime.spi.abilities import SupportsFilters, SupportsLimit, SupportsOverwrite, SupportsProjection, TellsPushDown
+from runtime.spi.lookup import LookupTable
+from runtime.spi.sink import SinkTable
+from runtime.spi.source import SourceTable
+from sqlengine.catalog.objects import CatalogTable, CatalogView, OpenTable
+from sqlengine.database.binding import Binding, NamedTable
+from sqlengine.database.session import PYTHON_DATABASE, Session
+
+__all__ = ["OpenedTables", "SinkName", "check_tables", "table_entry"]
+
+_HINTS: Final = (
+    "scan.",
+    "sink.",
+    "lookup.",
+    "source.",
+    "csv.",
+    "json.",
+    "avro.",
+    "parquet.",
+    "orc.",
+    "debezium-json.",
+    "raw.",
+)
+"""What hints in a plan may begin with: how a table is read or written, never where it is."""
+_ENTRY: Final = ("path", "hints", "filters", "limit", "bounded", "primary_key", "overwrite", "constants")
+
+
+class SinkName:
+    """The table of an INSERT: its path, the options of its hint, and the partition that INSERT OVERWRITE names."""
+
+    def __init__(self, table: CatalogTable, hints: Mapping[str, str], overwrite: Mapping[str, Any] | None) -> None:
+        self.table = table
+        self.hints = hints
+        self.overwrite = overwrite
+
+
+def table_entry(node: PhysicalNode, opened: Sequence[NamedTable], sink: SinkName | None) -> Mapping[str, Any]:
+    """What a plan says of the table of a node. `opened`: those of the statement; `sink`: that of a root. Raises FormatError
+    E3211 for one that nobody could open again."""
+    if isinstance(node, SinkExec) and sink is not None:
+        entry: dict[str, Any] = _named(sink.table.path.parts, sink.hints, sink.table.path.name)
+        entry["primary_key"] = list(node.table.primary_key)
+        if sink.overwrite is not None:
+            entry["overwrite"] = {name: encode_value(value) for name, value in sink.overwrite.items()}
+        return entry
+    if isinstance(node, SourceExec) and isinstance(node.table, ConstantTable):
+        rows = node.table.rows
+        return {"constants": [encode_value(tuple(column.to_pylist())) for column in rows.columns]}
+    for named in opened:
+        if str(named.opened.table.path) != node.outside_name:
+            continue
+        found = _again(named, node)
+        if found is not None:
+            return found
+    raise FormatError(
+        f"what is read of {node.outside_name} cannot stand in a plan",
+        code="E3211",
+        hint="the rows that a program gives, and filters that a connector keeps for itself, are in no catalog",
+    )
+
+
+def _named(path: Sequence[str], hints: Mapping[str, str], name: str) -> dict[str, Any]:
+    for key in hints:
+        if is_secret(key) or not key.startswith(_HINTS):
+            raise FormatError(
+                f"the hint '{key}' of {name} cannot stand in a plan",
+                code="E3211",
+                hint="give it to the table: the catalog says where a table is, and keeps its secrets",
+            )
+    return {"path": list(path), **({"hints": dict(hints)} if hints else {})}
+
+
+def _again(named: NamedTable, node: PhysicalNode) -> dict[str, Any] | None:
+    """The entry from which the table of a node is made again of the one that was opened; None when it is another one."""
+    if named.opened.table.path.database == PYTHON_DATABASE:
+        return None
+    if isinstance(node, LookupJoinExec):
+        entry = _named(named.path, named.hints, named.opened.table.path.name)
+        return entry if named.opened.lookup == node.table else None
+    base = named.opened.source
+    if base is None or not isinstance(node, SourceExec):
+        return None
+    filters, limit = node.table.pushed(base.schema) if isinstance(node.table, TellsPushDown) else ([], None)
+    if _pushed(base, filters, limit, node.table.schema.names) != node.table:
+        return None
+    entry = _named(named.path, named.hints, named.opened.table.path.name)
+    if filters:
+        entry["filters"] = [encode_value(f) for f in filters]
+    if limit is not None:
+        entry["limit"] = limit
+    return {**entry, "bounded": base.bounded}
+
+
+def _pushed(base: SourceTable, filters: Sequence[Expr], limit: int | None, names: Sequence[str]) -> SourceTable | None:
+    """The table with what is pushed down into it; None when it does not take that."""
+    table: Any = base
+    if filters:
+        if not isinstance(table, SupportsFilters):
+            return None
+        table, left = table.with_filters(filters)
+        if left:
+            return None
+    if limit is not None:
+        if not isinstance(table, SupportsLimit):
+            return None
+        table = table.with_limit(limit)
+    if tuple(names) != base.schema.names:
+        if not isinstance(table, SupportsProjection):
+            return None
+        table = table.with_columns(names)
+    return table
+
+
+class OpenedTables:
+    """Opens the tables of a plan. `targets`: the tables that it writes, in order."""
+
+    def __init__(self, session: Session, *, live: bool) -> None:
+        self._session = session
+        self._live = live
+        self.targets: list[CatalogTable] = []
+        self.reads: list[tuple[tuple[str, ...], OpenTable]] = []
+
+    def __call__(self, use: str, name: str, entry: dict[str, Any], schema: Schema) -> Any:
+        """The table of a node. Raises Wrong, and CatalogError E1418 for one that is another one now."""
+        for key in entry:
+            if key not in _ENTRY:
+                raise Wrong("a table has no such member", did_you_mean(key, _ENTRY)).within(key)
+        if "constants" in entry:
+            return _constants(use, entry["constants"], schema)
+        path = _field(entry, "path", tuple[str, ...])
+        hints = self._hints(entry)
+        if not 2 <= len(path) <= 4 or not all(path):
+            raise Wrong("catalog, database and name of a table are wanted").within("path")
+        if use == "sink":
+            return self._sink(path, hints, entry, schema)
+        found = Binding(self._session, self._session.harness.inserts_follow).resolve(path, None, hints)
+        if isinstance(found, CatalogView):
+            raise _changed(name, "it is a view now")
+        if str(found.table.path) != name:
+            raise Wrong(f"it is {found.table.path}, and the node reads {name}").within("path")
+        self.reads.append((path, found))
+        if use == "lookup":
+            return self._lookup(name, found.lookup, schema)
+        return self._source(name, found.source, entry, schema)
+
+    def _hints(self, entry: dict[str, Any]) -> dict[str, str]:
+        hints = entry.get("hints", {})
+        if not isinstance(hints, dict) or not all(isinstance(value, str) for value in hints.values()):
+            raise Wrong("an object of texts is wanted").within("hints")
+        for key in hints:
+            if is_secret(key) or not key.startswith(_HINTS):
+                raise Wrong("a plan cannot say where a table is, nor have secrets").within(key).within("hints")
+        return hints
+
+    def _source(self, name: str, base: SourceTable | None, entry: dict[str, Any], schema: Schema) -> SourceTable:
+        if base is None:
+            raise _changed(name, "it can only be looked up by key now")
+        bounded = _field(entry, "bounded", bool)
+        if bounded != base.bounded:
+            raise _changed(name, "its input has no end now" if bounded else "its input has an end now")
+        _check_columns(name, base.schema, schema)
+        filters = _field(entry, "filters", tuple[Expr, ...], ())
+        for index, condition in enumerate(filters):
+            try:
+                check_expression(condition, base.schema.types, self._session.functions)
+                if condition.type.root is not TypeRoot.BOOLEAN or isinstance(condition, Constants):
+                    raise Wrong("a filter is BOOLEAN")
+            except Wrong as wrong:
+                raise wrong.within(index).within("filters") from None
+        limit = _field(entry, "limit", int | None, None)
+        if limit is not None and limit < 0:
+            raise Wrong("it is at least 0").within("limit")
+        table = _pushed(base, filters, limit, schema.names)
+        if table is None:
+            raise _changed(name, "its connector does not take filters, a limit or columns as it did")
+        return table
+
+    def _lookup(self, name: str, table: LookupTable | None, schema: Schema) -> LookupTable:
+        if table is None:
+            raise _changed(name, "it cannot be looked up by key now")
+        # The node has the columns of its input before those of the table.
+        looked_up = Schema(schema.fields[len(schema) - len(table.schema) :])
+        if len(schema) < len(table.schema) or looked_up.names != table.schema.names:
+            raise _changed(name, f"its columns are ({', '.join(table.schema.names)}) now")
+        _check_columns(name, table.schema, looked_up)
+        return table
+
+    def _sink(self, path: tuple[str, ...], hints: dict[str, str], entry: dict[str, Any], schema: Schema) -> SinkTable:
+        session = self._session
+        found = session.catalogs.get(path, None)
+        if not isinstance(found, CatalogTable):
+            raise _changed(".".join(path), "it is a view now")
+        table = session.open_sink(found, hints, live=self._live)
+        _check_columns(str(found.path), table.schema, schema)
+        if table.schema.names != schema.names:
+            raise _changed(str(found.path), f"its columns are ({', '.join(table.schema.names)}) now")
+        key = _field(entry, "primary_key", tuple[str, ...])
+        if key != tuple(table.primary_key):
+            raise _changed(str(found.path), f"its primary key is ({', '.join(table.primary_key)}) now")
+        if "overwrite" in entry:
+            table = _overwriting(table, str(found.path), entry["overwrite"])
+        self.targets.append(found)
+        return table
+
+
+def _overwriting(table: SinkTable, name: str, values: Any) -> SinkTable:
+    if not isinstance(table, SupportsOverwrite):
+        raise _changed(name, "it cannot be overwritten now")
+    types = {f.name: f.type for f in table.schema}
+    if not isinstance(values, dict) or not values.keys() <= types.keys():
+        raise Wrong("the values of columns are wanted").within("overwrite")
+    found = {column: decode_as(Any, value) for column, value in values.items()}
+    for column, value in found.items():
+        _array([value], types[column].arrow, "overwrite")
+    return table.with_overwrite(found)
+
+
+def _constants(use: str, columns: Any, schema: Schema) -> ConstantTable:
+    if use != "source" or not isinstance(columns, list) or len(columns) != len(schema):
+        raise Wrong("a list for each column is wanted").within("constants")
+    arrays = [
+        _array(
+            [decode_as(Any, value) for value in column] if isinstance(column, list) else None, f.type.arrow, "constants"
+        )
+        for column, f in zip(columns, schema, strict=True)
+    ]
+    if len({len(array) for array in arrays}) != 1:
+        raise Wrong("all columns have as many values").within("constants")
+    return ConstantTable(schema, pa.RecordBatch.from_arrays(arrays, schema=schema.arrow))
+
+
+def _array(values: Sequence[Any] | None, arrow: pa.DataType, place: str) -> pa.Array:
+    try:
+        if values is not None:
+            return pa.array(values, arrow)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, AttributeError):
+        pass
+    raise Wrong(f"values of {arrow} are wanted").within(place)
+
+
+def _field(entry: dict[str, Any], key: str, kind: Any, default: Any = ...) -> Any:
+    if key not in entry and default is not ...:
+        return default
+    try:
+        return decode_as(kind, entry.get(key))
+    except Wrong as wrong:
+        raise wrong.within(key) from None
+
+
+def _check_columns(name: str, there: Schema, planned: Schema) -> None:
+    for column in planned:
+        index = there.index_of(column.name)
+        if index < 0:
+            raise _changed(name, f"it has no column {column.name} now", did_you_mean(column.name, there.names))
+        if not _same(there[index], column):
+            raise _changed(name, f"its column {column.name} is {there[index].type} now, and was {column.type}")
+
+
+def _same(there: Field, planned: Field) -> bool:
+    """Whether values of a column are those that were planned with; they may be less often NULL than that."""
+    a, b = there.type.materialized(), planned.type.materialized()
+    return a.with_nullable(True) == b.with_nullable(True) and (b.nullable or not a.nullable)
+
+
+def check_tables(roots: Sequence[PhysicalNode]) -> None:
+    """Raise CatalogError E1418 for tables that give or take other kinds of changes than those that were planned with."""
+    for node in walk_all(roots):
+        if isinstance(node, SourceExec) and node.mode != node.table.changelog_mode:
+            raise _changed(node.name, f"its changes are {node.table.changelog_mode} now, and were {node.mode}")
+        if isinstance(node, SinkExec):
+            taken = node.table.accepts(node.mode)
+            lacks = taken.update_before and node.mode.update_after and not node.mode.update_before
+            if lacks or not node.mode.kinds <= taken.kinds:
+                raise _changed(node.name, f"it takes the changes {taken} now, and gets {node.mode}")
+
+
+def _changed(name: str, what: str, hint: str | None = None) -> CatalogError:
+    return CatalogError(
+        f"{name} is not as it was when the plan was compiled: {what}",
+        code="E1418",
+        hint=hint or "compile the statement again, or give the table back its columns and options",
+    )
