@@ -172,6 +172,114 @@ def bin(bigint: Operand, /) -> Expression:
     SQL: BIN(<BIGINT>)
     """
 
+def bitmap_and(bitmap: Operand, bitmap2: Operand, /) -> Expression:
+    """The integers that are in both sets.
+
+    SQL: BITMAP_AND(<BITMAP>, <BITMAP>)
+    """
+
+def bitmap_and_agg(bitmap: Operand, /) -> Expression:
+    """The integers that all sets have.
+
+    SQL: BITMAP_AND_AGG(<BITMAP>)
+    """
+
+def bitmap_and_cardinality_agg(bitmap: Operand, /) -> Expression:
+    """How many integers all sets have; NULL for no value.
+
+    SQL: BITMAP_AND_CARDINALITY_AGG(<BITMAP>)
+    """
+
+def bitmap_andnot(bitmap: Operand, bitmap2: Operand, /) -> Expression:
+    """The integers of the first set that are not in the second.
+
+    SQL: BITMAP_ANDNOT(<BITMAP>, <BITMAP>)
+    """
+
+def bitmap_build(array_int: Operand, /) -> Expression:
+    """The set of the integers of an array, without NULLs; -1 is the greatest.
+
+    SQL: BITMAP_BUILD(<ARRAY<INT>>)
+    """
+
+def bitmap_build_agg(int: Operand, /) -> Expression:
+    """The set of the integers.
+
+    SQL: BITMAP_BUILD_AGG(<INT>)
+    """
+
+def bitmap_build_cardinality_agg(int: Operand, /) -> Expression:
+    """How many different integers there are; NULL for no value.
+
+    SQL: BITMAP_BUILD_CARDINALITY_AGG(<INT>)
+    """
+
+def bitmap_cardinality(bitmap: Operand, /) -> Expression:
+    """How many integers the set has.
+
+    SQL: BITMAP_CARDINALITY(<BITMAP>)
+    """
+
+def bitmap_from_bytes(binary: Operand, /) -> Expression:
+    """The set that bytes in the portable format of 32-bit Roaring bitmaps hold.
+
+    SQL: BITMAP_FROM_BYTES(<BINARY>)
+    """
+
+def bitmap_or(bitmap: Operand, bitmap2: Operand, /) -> Expression:
+    """The integers that are in one of the sets or in both.
+
+    SQL: BITMAP_OR(<BITMAP>, <BITMAP>)
+    """
+
+def bitmap_or_agg(bitmap: Operand, /) -> Expression:
+    """The integers that at least one set has.
+
+    SQL: BITMAP_OR_AGG(<BITMAP>)
+    """
+
+def bitmap_or_cardinality_agg(bitmap: Operand, /) -> Expression:
+    """How many integers at least one set has; NULL for no value.
+
+    SQL: BITMAP_OR_CARDINALITY_AGG(<BITMAP>)
+    """
+
+def bitmap_to_array(bitmap: Operand, /) -> Expression:
+    """The integers of the set; negative ones come last.
+
+    SQL: BITMAP_TO_ARRAY(<BITMAP>)
+    """
+
+def bitmap_to_bytes(bitmap: Operand, /) -> Expression:
+    """The set in the portable format of 32-bit Roaring bitmaps.
+
+    SQL: BITMAP_TO_BYTES(<BITMAP>)
+    """
+
+def bitmap_to_string(bitmap: Operand, /) -> Expression:
+    """The set as text, `{1,2}`, its integers without sign; cut with `...` when it is longer than 524,288 characters.
+
+    SQL: BITMAP_TO_STRING(<BITMAP>)
+    """
+
+def bitmap_xor(bitmap: Operand, bitmap2: Operand, /) -> Expression:
+    """The integers that are in one of the sets, and not in both.
+
+    SQL: BITMAP_XOR(<BITMAP>, <BITMAP>)
+    """
+
+def bitmap_xor_agg(bitmap: Operand, /) -> Expression:
+    """The integers that an odd number of sets has.
+
+    SQL: BITMAP_XOR_AGG(<BITMAP>)
+    """
+
+def bitmap_xor_cardinality_agg(bitmap: Operand, /) -> Expression:
+    """How many integers an odd number of sets has; NULL for no value.
+
+    SQL: BITMAP_XOR_CARDINALITY_AGG(<BITMAP>)
+    """
+
 def btrim(character: Operand, character2: Operand = ..., /) -> Expression:
     """The text without spaces, or characters of a set, at its ends.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from connectors.formats.csv_decoder import CsvDecoder, CsvDialect
 from connectors.formats.csv_encoder import CsvEncoder
+from connectors.formats.held import check_held
 from connectors.options import TableOptions
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import OptionError, UnsupportedError
@@ -75,11 +76,13 @@ class CsvFormat:
         return self.projecting_decoder(schema, schema.names, time_zone)
 
     def projecting_decoder(self, schema: Schema, wanted: Sequence[str], time_zone: str) -> CsvDecoder:
+        check_held("csv", schema)
         for field in schema:
             _check(field.name, field.type, False)
         return CsvDecoder(schema, wanted, self.dialect, time_zone)
 
     def encoder(self, schema: Schema, time_zone: str) -> CsvEncoder:
+        check_held("csv", schema)
         for field in schema:
             _check(field.name, field.type, False)
         return CsvEncoder(schema, self.dialect, time_zone)

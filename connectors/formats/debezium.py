@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.formats.held import check_held
 from connectors.formats.json import IGNORE, JSON_OPTIONS, read_spelling
 from connectors.formats.json_decoder import decode_lines
 from connectors.formats.json_encoder import JsonSpelling, object_text
@@ -54,9 +55,11 @@ class DebeziumFormat:
         return RETRACT
 
     def decoder(self, schema: Schema, time_zone: str) -> DebeziumDecoder:
+        check_held("debezium-json", schema)
         return DebeziumDecoder(schema, TextRules(time_zone, self._timestamps), self._schema_include)
 
     def encoder(self, schema: Schema, time_zone: str) -> DebeziumEncoder:
+        check_held("debezium-json", schema)
         return DebeziumEncoder(schema, self._spelling, self._schema_include)
 
 

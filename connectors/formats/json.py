@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from connectors.formats.held import check_held
 from connectors.formats.json_decoder import JsonDecoder
 from connectors.formats.json_encoder import JsonEncoder, JsonSpelling
 from connectors.formats.text_values import ISO, SQL, TextRules
@@ -58,12 +59,14 @@ class JsonFormat:
         return APPEND
 
     def decoder(self, schema: Schema, time_zone: str) -> JsonDecoder:
+        check_held("json", schema)
         return JsonDecoder(schema, TextRules(time_zone, self._timestamps), self._fail_on_missing)
 
     def projecting_decoder(self, schema: Schema, wanted: Sequence[str], time_zone: str) -> JsonDecoder:
         return self.decoder(Schema(tuple(schema[schema.index_of(n)] for n in wanted)), time_zone)
 
     def encoder(self, schema: Schema, time_zone: str) -> JsonEncoder:
+        check_held("json", schema)
         return JsonEncoder(schema, self._spelling)
 
 

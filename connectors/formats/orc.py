@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as orc
 
 from connectors.formats.column_files import ColumnFileDecoder, ColumnFileEncoder
+from connectors.formats.held import check_held
 from connectors.options import TableOptions
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import FormatError, UnsupportedError
@@ -42,10 +43,12 @@ class OrcFormat:
         return APPEND
 
     def decoder(self, schema: Schema, time_zone: str) -> ColumnFileDecoder:
+        check_held("orc", schema)
         _check(schema)
         return ColumnFileDecoder(schema, _read, "an ORC")
 
     def encoder(self, schema: Schema, time_zone: str) -> OrcEncoder:
+        check_held("orc", schema)
         _check(schema)
         return OrcEncoder(schema, self._compress, self._stripe_bytes)
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.formats.column_files import ColumnFileDecoder, ColumnFileEncoder
+from connectors.formats.held import check_held
 from connectors.options import TableOptions
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.options import bool_option, text_option
@@ -37,9 +38,11 @@ class ParquetFormat:
         return APPEND
 
     def decoder(self, schema: Schema, time_zone: str) -> ColumnFileDecoder:
+        check_held("parquet", schema)
         return ColumnFileDecoder(schema, pq.read_table, "a Parquet")
 
     def encoder(self, schema: Schema, time_zone: str) -> ParquetEncoder:
+        check_held("parquet", schema)
         return ParquetEncoder(schema, self._compression)
 
 

@@ -11,6 +11,7 @@ that carries its values:
     FLOAT DOUBLE                float, double       INTERVAL MONTH     int32 (months)
     DECIMAL(p, s)               decimal128(p, s)    INTERVAL SECOND    duration[ms]
     ARRAY MAP ROW               list, map, struct   MULTISET<t>        map<t, int32>
+    BITMAP                      binary (see runtime/expr/bitmaps.py)
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from runtime.core.node import Node, node
 __all__ = [
     "BIGINT",
     "BINARY",
+    "BITMAP",
     "BOOLEAN",
     "BYTES",
     "DATE",
@@ -86,6 +88,7 @@ class TypeRoot(enum.Enum):
     MAP = "MAP"
     MULTISET = "MULTISET"
     ROW = "ROW"
+    BITMAP = "BITMAP"
     NULL = "NULL"
     DESCRIPTOR = "DESCRIPTOR"
 
@@ -188,6 +191,11 @@ class DataType(Node):
         return self.root in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW)
 
     @property
+    def is_unordered(self) -> bool:
+        """Whether values are equal or not, and none is the greater one."""
+        return self.is_nested or self.root is TypeRoot.BITMAP
+
+    @property
     def arrow(self) -> pa.DataType:
         """The Arrow type that carries the values."""
         return _arrow(self)
@@ -212,6 +220,7 @@ DOUBLE = DataType(TypeRoot.DOUBLE)
 STRING = DataType(TypeRoot.VARCHAR, STRING_LENGTH)
 BYTES = DataType(TypeRoot.VARBINARY, STRING_LENGTH)
 BINARY = DataType(TypeRoot.BINARY, 1)
+BITMAP = DataType(TypeRoot.BITMAP)
 DATE = DataType(TypeRoot.DATE)
 TIME = DataType(TypeRoot.TIME, 0)
 TIMESTAMP = DataType(TypeRoot.TIMESTAMP, 6)
@@ -282,6 +291,7 @@ _SIMPLE_ARROW: dict[TypeRoot, pa.DataType] = {
     TypeRoot.TIME: pa.time32("ms"),
     TypeRoot.INTERVAL_MONTH: pa.int32(),
     TypeRoot.INTERVAL_SECOND: pa.duration("ms"),
+    TypeRoot.BITMAP: pa.binary(),
     TypeRoot.NULL: pa.null(),
     TypeRoot.DESCRIPTOR: pa.string(),
 }

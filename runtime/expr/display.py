@@ -202,6 +202,8 @@ def show_literal(value: Any, type_: DataType) -> str:
             return "TRUE" if value else "FALSE"
         case ((TypeRoot.CHAR | TypeRoot.VARCHAR), str()):
             return "'" + value.replace("'", "''") + "'"
+        case TypeRoot.BITMAP, bytes():
+            return f"BITMAP_FROM_BYTES(X'{value.hex().upper()}')"
         case ((TypeRoot.BINARY | TypeRoot.VARBINARY), bytes()):
             return f"X'{value.hex().upper()}'"
         case TypeRoot.DATE, datetime.date():

@@ -23,7 +23,7 @@ from runtime.expr.lists import built, parts_of
 __all__ = ["json_text", "quoted", "serializable"]
 
 _R = TypeRoot
-_REFUSED = frozenset({_R.TIME, _R.INTERVAL_MONTH, _R.INTERVAL_SECOND, _R.DESCRIPTOR})
+_REFUSED = frozenset({_R.TIME, _R.INTERVAL_MONTH, _R.INTERVAL_SECOND, _R.DESCRIPTOR, _R.BITMAP})
 _SPECIAL = r'[\x00-\x1f"\\]'
 
 

@@ -175,6 +175,7 @@ _IMPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     _R.TIMESTAMP_LTZ: frozenset({_R.TIMESTAMP, _R.TIMESTAMP_LTZ}),
     _R.INTERVAL_MONTH: frozenset({_R.INTERVAL_MONTH}),
     _R.INTERVAL_SECOND: frozenset({_R.INTERVAL_SECOND}),
+    _R.BITMAP: frozenset({_R.BITMAP}),
 }
 _TIME_SOURCES = frozenset({_R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ})
 _EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
@@ -188,6 +189,7 @@ _EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     _R.TIMESTAMP_LTZ: _CHARS | _TIME_SOURCES,
     _R.INTERVAL_MONTH: frozenset({_R.INTERVAL_MONTH, _R.INT}),
     _R.INTERVAL_SECOND: frozenset({_R.INTERVAL_SECOND, _R.BIGINT}),
+    _R.BITMAP: frozenset({_R.BITMAP}),
 }
 
 

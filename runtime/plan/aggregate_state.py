@@ -26,6 +26,11 @@ __all__ = [
 
 _IGNORES_DUPLICATES = frozenset({"MIN", "MAX"})
 _KEEPS_ROWS_TO_TAKE_BACK = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
+_COUNTS_TO_TAKE_BACK = frozenset(
+    f"BITMAP_{kind}{counts}_AGG" for kind in ("BUILD", "AND", "OR") for counts in ("", "_CARDINALITY")
+)
+"""What keeps each integer once."""
+_SAME_OF_DISTINCT = _IGNORES_DUPLICATES | _COUNTS_TO_TAKE_BACK
 _KEEPS_ROWS = frozenset(
     {
         "ARRAY_AGG",
@@ -58,7 +63,7 @@ class ValueTable(NamedTuple):
 def is_distinct(call: AggregateSpec) -> bool:
     """Whether the call takes each value of a group once, and that makes a difference."""
     name = call.function.upper()
-    return name == "APPROX_COUNT_DISTINCT" or (call.distinct and name not in _IGNORES_DUPLICATES)
+    return name == "APPROX_COUNT_DISTINCT" or (call.distinct and name not in _SAME_OF_DISTINCT)
 
 
 def sharing_distinct(calls: Sequence[AggregateSpec]) -> list[list[AggregateSpec]]:
@@ -89,7 +94,7 @@ def distinct_name(call: AggregateSpec) -> str:
 def value_tables(calls: Sequence[AggregateSpec]) -> list[ValueTable]:
     """The tables of the calls that hold values, in the order in which operators have them."""
     found = [
-        ValueTable(f"values of {name}", call.args, call.function.upper() in _IGNORES_DUPLICATES)
+        ValueTable(f"values of {name}", call.args, call.function.upper() in _SAME_OF_DISTINCT)
         for call, name in call_names(calls).items()
         if _keeps_rows(call)
     ]
@@ -102,7 +107,7 @@ def _keeps_rows(call: AggregateSpec) -> bool:
     made = made_by_program(name)
     if isinstance(made, AggregateFunction):
         return made.keeps_values or (call.retract and not made.retractable)
-    return name in _KEEPS_ROWS or (call.retract and name in _KEEPS_ROWS_TO_TAKE_BACK)
+    return name in _KEEPS_ROWS or (call.retract and name in _KEEPS_ROWS_TO_TAKE_BACK | _COUNTS_TO_TAKE_BACK)
 
 
 def _figures(call: AggregateSpec, name: str) -> list[StateSpec]:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from runtime.core.rooms import Room
 from runtime.core.types import INT, DataType, TypeRoot
+
+if TYPE_CHECKING:
+    import runtime.expr.bitmaps as _bitmaps
+    import sqlengine.api.bitmap as _bitmap
+else:
+    _bitmap = Room("sqlengine.api.bitmap")
+    _bitmaps = Room("runtime.expr.bitmaps")
 
 __all__ = ["Row", "RowKind", "Timestamp9", "python_values"]
 
@@ -140,7 +148,8 @@ class Timestamp9(dt.datetime):
 def python_values(column: pa.Array, type_: DataType) -> list[Any]:
     """A column as Python values: `datetime` (LTZ in UTC; above microseconds `Timestamp9`), `Decimal`, `bytes`,
     `timedelta` (INTERVAL of days; of months a number), lists for ARRAY, tuples for ROW (a `Row` with field names),
-    dicts for MAP and MULTISET (value to count)."""
+    dicts for MAP and MULTISET (value to count),
+    `Bitmap` for BITMAP."""
     match type_.root:
         case TypeRoot.ARRAY:
             items = python_values(column.values, type_.children[0])
@@ -152,6 +161,8 @@ def python_values(column: pa.Array, type_: DataType) -> list[Any]:
             return [
                 None if part is None else dict(zip(keys[part], items[part], strict=True)) for part in _slices(column)
             ]
+        case TypeRoot.BITMAP:
+            return _bitmaps.each(column, _bitmap.Bitmap.deserialize)
         case TypeRoot.ROW:
             names = tuple(f.name for f in type_.fields)
             fields = [python_values(column.field(i), f.type) for i, f in enumerate(type_.fields)]

@@ -145,7 +145,7 @@ def _numbers(written: Sequence[str]) -> _Made | None:
     if "." not in joined:
         whole = [int(w) if w else None for w in written]
         there = [w for w in whole if w is not None]
-        type_ = INT if min(there) >= -_INT_MAX and max(there) <= _INT_MAX else BIGINT
+        type_ = INT if min(there) >= -_INT_MAX - 1 and max(there) <= _INT_MAX else BIGINT
         return type_, pa.array(whole, type_.arrow)
     types = [_exact(*digits) for digits in set(map(_digits, written)) if any(digits)]
     common = common_type([t for t in types if t is not None])

@@ -71,7 +71,7 @@ def number(tree: exp.Literal, negative: bool = False) -> Literal:
     scale = -int(exact.as_tuple().exponent)
     if scale <= 0:
         whole = int(signed)
-        return Literal(whole, (INT if abs(whole) <= _INT_MAX else BIGINT).not_null())
+        return Literal(whole, (INT if -_INT_MAX - 1 <= whole <= _INT_MAX else BIGINT).not_null())
     digits = len(str(unscaled)) if unscaled else 1
     return Literal(signed, decimal(max(digits, scale + 1), scale).not_null())
 

@@ -62,7 +62,7 @@ def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Exp
     common = comparison_type(left.type, right.type)
     if common is None and operator in _ORDERING:
         common = _number_of_text(left.type, right.type)
-    if common is not None and common.is_nested and operator in _ORDERING:
+    if common is not None and common.is_unordered and operator in _ORDERING:
         raise TypeMismatchError(
             f"values of type {common.with_nullable(True)} have no order",
             code="E1304",
@@ -356,7 +356,7 @@ def _in_constants(value: Expr, written: ConstantRows, binder: ExpressionRules, s
 
 def _among(value: Expr, items: ConstantColumn, zone: str, span: Span | None) -> Expr | None:
     common = common_type([value.type, items.type])
-    if common is None or common.is_nested:
+    if common is None or common.is_unordered:
         return None
     value = _side(value, common, span)
     texts = common.is_character and items.type.is_character

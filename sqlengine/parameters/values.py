@@ -128,7 +128,7 @@ def type_of(values: Sequence[Any]) -> DataType:
 
 def _whole(values: Sequence[int]) -> DataType:
     low, high = min(values), max(values)
-    if low >= -_INT_MAX and high <= _INT_MAX:
+    if low >= -_INT_MAX - 1 and high <= _INT_MAX:
         return INT
     if low >= -_BIGINT_MAX - 1 and high <= _BIGINT_MAX:
         return BIGINT

@@ -45,6 +45,7 @@ _TEXTS = frozenset(
         TypeRoot.MAP,
         TypeRoot.MULTISET,
         TypeRoot.ROW,
+        TypeRoot.BITMAP,
     )
 )
 

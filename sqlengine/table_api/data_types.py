@@ -85,6 +85,11 @@ class DataTypes:
         return sql.BYTES.with_nullable(nullable)
 
     @staticmethod
+    def BITMAP(nullable: bool = True) -> DataType:
+        """A set of 32-bit integers."""
+        return sql.BITMAP.with_nullable(nullable)
+
+    @staticmethod
     def BINARY(length: int, nullable: bool = True) -> DataType:
         """So many bytes."""
         return sql.BINARY.with_(precision=length).with_nullable(nullable)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from runtime.core.errors import TypeMismatchError
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot, from_arrow
+from runtime.expr.bitmaps import given
 from sqlengine.table_api.data_types import column_types, schema_of
 
 __all__ = ["arrow_of_frame", "carried", "elements"]
@@ -83,8 +84,15 @@ def _column(name: str, type_: DataType | None, values: list[Any]) -> tuple[pa.Ar
                     hint=f'give its type: schema={{"{name}": "STRING"}}',
                 )
         else:
-            array = pa.array(values, type_.arrow, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError) as error:
+            array = pa.array(given(values, type_), type_.arrow, from_pandas=True)
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+        pa.ArrowNotImplementedError,
+        OverflowError,
+        ValueError,
+        TypeError,
+    ) as error:
         wanted = "one type" if type_ is None else str(type_)
         raise TypeMismatchError(
             f'values of the column "{name}" do not fit {wanted}: {str(error).splitlines()[0]}',
@@ -125,8 +133,8 @@ def arrow_of_frame(rows: Any, schema: Any = None) -> tuple[Schema, pa.Table]:
         plain = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         known = type_ or _known(plain)
         try:
-            arrays.append(carried(column, known))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            arrays.append(carried(given(column, known), known))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
             raise TypeMismatchError(
                 f'the column "{name}" of Arrow type {column.type} does not fit {known}: {str(error).splitlines()[0]}',
                 code="E1325",

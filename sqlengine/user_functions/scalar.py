@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from runtime.core.errors import ExpressionError, SqlEngineError
 from runtime.core.types import DataType, TypeRoot
+from runtime.expr.bitmaps import given
 from runtime.expr.columns import as_array
 from runtime.expr.function import EvalContext, Value
 from sqlengine.api.rows import python_values
@@ -133,6 +134,7 @@ def _converted(name: str, values: Any, type_: DataType) -> pa.Array:
     try:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
+        values = given(values, type_)
         if isinstance(values, pa.Array):
             return values if values.type == arrow else values.cast(arrow)
         if type(values).__module__.partition(".")[0] == "pandas":

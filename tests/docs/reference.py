@@ -39,6 +39,7 @@ _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ),
     ("Types", (library.conversion,)),
     ("Arrays, maps and rows", (library.construct, library.collection, library.collection_maps, library.series)),
+    ("Bitmaps", (library.bitmap,)),
     ("JSON", (library.json_query, library.json_values)),
     ("Others", (library.auxiliary,)),
     ("Aggregates", (library.aggregate,)),

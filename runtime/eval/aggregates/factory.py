@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from runtime.core.errors import UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.types import DataType
 from runtime.eval.aggregates.accumulator import Accumulator
 from runtime.eval.aggregates.chosen import DiscretePercentile, Mode
@@ -17,6 +19,11 @@ from runtime.eval.aggregates.sums import Counter, sum_accumulator
 from runtime.expr.function import AggregateFunction, made_by_program
 from runtime.plan.nodes import AggregateSpec
 from runtime.plan.over_state import MOMENTS, PAIRS
+
+if TYPE_CHECKING:
+    import runtime.eval.aggregates.bitmaps as _bitmaps
+else:
+    _bitmaps = Room("runtime.eval.aggregates.bitmaps")
 
 __all__ = ["make_accumulator"]
 
@@ -62,6 +69,8 @@ def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) 
             return DiscretePercentile(types, spec.type, retract, spec.order_by)
         case "MODE":
             return Mode(types, spec.type, retract, spec.order_by)
+        case _ if name.startswith("BITMAP_"):
+            return _bitmaps.bitmap_accumulator(name, retract)
         case _ if name in MOMENTS:
             return Variance(name, types[0], spec.type)
         case _ if name in PAIRS:

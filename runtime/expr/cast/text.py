@@ -8,14 +8,21 @@ of fraction; TIMESTAMP_LTZ in the session's time zone; intervals `+1-02` and `+1
 from __future__ import annotations
 
 import secrets
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.core.rooms import Room
 from runtime.core.types import INT, DataType, TypeRoot
 from runtime.expr.cast.float_text import float_text
 from runtime.expr.columns import from_numpy, integers_of, validity
+
+if TYPE_CHECKING:
+    import runtime.expr.bitmaps as _bitmaps
+else:
+    _bitmaps = Room("runtime.expr.bitmaps")
 
 __all__ = ["bytes_as_text", "fit_binary", "fit_text", "to_text"]
 
@@ -29,6 +36,8 @@ def to_text(array: pa.Array, type_: DataType, time_zone: str) -> pa.Array:
             return array
         case _R.BINARY | _R.VARBINARY:
             return bytes_as_text(array)
+        case _R.BITMAP:
+            return _bitmaps.bitmaps_text(array)
         case _R.BOOLEAN:
             return pc.if_else(array, "TRUE", "FALSE")
         case _R.FLOAT | _R.DOUBLE:

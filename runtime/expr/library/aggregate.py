@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from runtime.core.types import BIGINT, DOUBLE, DataType, TypeRoot, array, decimal, multiset, varchar
+from runtime.core.types import BIGINT, BITMAP, DOUBLE, INT, DataType, TypeRoot, array, decimal, multiset, varchar
 from runtime.expr.function import AggregateFunction, ArgumentType, Nulls, Signature, optional
 
 __all__ = ["FUNCTIONS"]
@@ -52,7 +52,13 @@ def _is_double(t: DataType) -> bool:
 _NUMERIC = _argument("NUMERIC", lambda t: t.is_numeric, BIGINT)
 _INTEGER = _argument("INTEGER", lambda t: t.is_integer, BIGINT)
 _CHARACTER = _argument("CHARACTER", lambda t: t.is_character, varchar(2147483647))
-_COMPARABLE = _argument("COMPARABLE", lambda t: not t.is_nested)
+_COMPARABLE = _argument("COMPARABLE", lambda t: not t.is_unordered)
+_INT = ArgumentType(
+    "INT",
+    lambda t: t.root is TypeRoot.INT,
+    lambda t: INT.with_nullable(t.nullable) if t.root in (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.NULL) else None,
+)
+_BITMAP = _argument("BITMAP", lambda t: t.root is TypeRoot.BITMAP, BITMAP)
 _ANY = ArgumentType("ANY", lambda t: True, lambda t: t)
 _DOUBLE = ArgumentType(
     "DOUBLE", lambda t: t.root is TypeRoot.DOUBLE, lambda t: None if t.root is TypeRoot.ARRAY else _to_double(t)
@@ -103,6 +109,17 @@ def _moment(name: str, document: str) -> AggregateFunction:
 def _pairs(name: str, document: str) -> AggregateFunction:
     signatures = (Signature((_DOUBLE, _DOUBLE), DOUBLE),)
     return AggregateFunction(name=name, signatures=signatures, document=f"{document} Pairs with a NULL are left out.")
+
+
+def _bitmap(name: str, document: str, argument: ArgumentType, ignores_duplicates: bool = True) -> AggregateFunction:
+    result = BIGINT if "_CARDINALITY_" in name else BITMAP
+    return AggregateFunction(
+        name=name,
+        signatures=(Signature((argument,), result),),
+        document=document,
+        retractable=not ignores_duplicates,
+        ignores_duplicates=ignores_duplicates,
+    )
 
 
 def _json_array(name: str, document: str) -> AggregateFunction:
@@ -291,6 +308,19 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         retractable=False,
         document="The most frequent value that is not NULL; of several the first in order. "
         "Also MODE() WITHIN GROUP (ORDER BY x).",
+    ),
+    _bitmap("BITMAP_BUILD_AGG", "The set of the integers.", _INT),
+    _bitmap("BITMAP_BUILD_CARDINALITY_AGG", "How many different integers there are; NULL for no value.", _INT),
+    _bitmap("BITMAP_AND_AGG", "The integers that all sets have.", _BITMAP),
+    _bitmap("BITMAP_AND_CARDINALITY_AGG", "How many integers all sets have; NULL for no value.", _BITMAP),
+    _bitmap("BITMAP_OR_AGG", "The integers that at least one set has.", _BITMAP),
+    _bitmap("BITMAP_OR_CARDINALITY_AGG", "How many integers at least one set has; NULL for no value.", _BITMAP),
+    _bitmap("BITMAP_XOR_AGG", "The integers that an odd number of sets has.", _BITMAP, False),
+    _bitmap(
+        "BITMAP_XOR_CARDINALITY_AGG",
+        "How many integers an odd number of sets has; NULL for no value.",
+        _BITMAP,
+        False,
     ),
     _json_object(
         "JSON_OBJECTAGG", "A JSON object of the keys and values; NULL values become null; a key twice is an error."

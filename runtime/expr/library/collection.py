@@ -271,7 +271,7 @@ def _sorted_order(parents: Any, values: pa.Array, descending: Any, nulls_first: 
 
 _SORTABLE = ArgumentType(
     "ARRAY<COMPARABLE>",
-    lambda t: t.root is _R.ARRAY and not t.children[0].is_nested,
+    lambda t: t.root is _R.ARRAY and not t.children[0].is_unordered,
     lambda t: ARRAY_.coerce(t) if t.root is _R.NULL else None,
 )
 

@@ -32,7 +32,7 @@ def _sides(types: CallTypes, nested: bool) -> tuple[tuple[DataType, ...], DataTy
     if len(types) != 2:
         return None
     common = comparison_type(types[0], types[1])
-    if common is None or (common.is_nested and not nested):
+    if common is None or (common.is_unordered and not nested):
         return None
     if common.is_character or common.is_binary:
         return tuple(t if t.is_character or t.is_binary else cast_type(t, common) for t in types), BOOLEAN

@@ -117,7 +117,7 @@ def nullif(context: EvalContext, value: Value, other: Value) -> Value:
 
 def _extreme_rule(types: CallTypes) -> _Typed | None:
     common = common_type(types) if types else None
-    if common is None or common.is_nested or common.root is TypeRoot.NULL:
+    if common is None or common.is_unordered or common.root is TypeRoot.NULL:
         return None
     return tuple(cast_type(t, common) for t in types), common
 

@@ -42,6 +42,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from runtime.core.types import (
     BIGINT,
+    BITMAP,
     BOOLEAN,
     BYTES,
     DATE,
@@ -79,6 +80,7 @@ __all__ = [
     "ARRAY_",
     "BIGINT_",
     "BINARY_",
+    "BITMAP_",
     "BOOLEAN_",
     "CHARACTER",
     "DATETIME",
@@ -130,6 +132,7 @@ CHARACTER = family("CHARACTER", frozenset({_R.CHAR, _R.VARCHAR}), STRING)
 TEXT = CHARACTER
 BINARY_ = family("BINARY", frozenset({_R.BINARY, _R.VARBINARY}), BYTES)
 STRING_OR_BYTES = family("CHARACTER or BINARY", frozenset({_R.CHAR, _R.VARCHAR, _R.BINARY, _R.VARBINARY}), STRING)
+BITMAP_ = family("BITMAP", frozenset({_R.BITMAP}), BITMAP)
 BOOLEAN_ = family("BOOLEAN", frozenset({_R.BOOLEAN}), BOOLEAN)
 NUMERIC = family("NUMERIC", _NUMBERS, INT)
 INTEGER = family("INTEGER", _INTEGERS, INT)
