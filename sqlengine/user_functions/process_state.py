@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from sqlengine.api.rows import python_values
 from sqlengine.user_functions.scalar import as_column
 from sqlengine.user_functions.views import ListView, MapView
 
-__all__ = ["KeptState", "Timers", "as_milliseconds"]
+__all__ = ["KeptState", "Timers", "as_milliseconds", "state_table"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MILLISECOND = dt.timedelta(milliseconds=1)
@@ -49,6 +49,20 @@ class StateRow:
         return f"({', '.join(f'{n}={getattr(self, n)!r}' for n in self.__slots__)})"
 
 
+def state_table(
+    spec: StateSpec,
+    ttl: int,
+    live: Callable[[], np.ndarray],
+    read: Callable[[np.ndarray], list[pa.Array]],
+    load: Callable[[list[pa.Array]], np.ndarray],
+) -> StateTable:
+    """The table of a state by key slot: the columns of its spec, and with a time to live when it was used."""
+    columns = [(n, f.type.arrow) for n, f in zip(column_names(spec.schema), spec.schema, strict=True)]
+    if ttl:
+        columns.append((TOUCHED, pa.int64()))
+    return StateTable(spec.name, columns, live=live, read=read, load=load, key=spec.key_names, of=every_row, ttl=ttl)
+
+
 class _Kept:
     """Objects by key slot, and their table."""
 
@@ -59,20 +73,7 @@ class _Kept:
         self._width = width
         self._objects: dict[int, Any] = {}
         self._idle = IdleSlots(ttl) if ttl else None
-        names = column_names(spec.schema)
-        self.table = StateTable(
-            spec.name,
-            [
-                *((n, f.type.arrow) for n, f in zip(names, spec.schema, strict=True)),
-                *([] if self._idle is None else [(TOUCHED, pa.int64())]),
-            ],
-            live=lambda: np.array(sorted(self._objects), np.int64),
-            read=self._read,
-            load=self._load,
-            key=spec.key_names,
-            of=every_row,
-            ttl=ttl,
-        )
+        self.table = state_table(spec, ttl, lambda: np.array(sorted(self._objects), np.int64), self._read, self._load)
 
     def __len__(self) -> int:
         return len(self._objects)

@@ -13,10 +13,10 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
-from runtime.plan.state import StateSpec, column_names
+from runtime.plan.state import StateSpec
 from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
-from runtime.state.table import TOUCHED, StateTable, every_row
+from sqlengine.user_functions.process_state import state_table
 from sqlengine.user_functions.scalar import as_column
 
 __all__ = ["ColumnState", "StateColumns", "columns_by_name", "key_numbers", "wrong_columns"]
@@ -40,20 +40,7 @@ class ColumnState:
         self._there = np.zeros(0, np.bool_)
         self._count = 0
         self._idle = IdleSlots(ttl) if ttl else None
-        names = column_names(spec.schema)
-        self.table = StateTable(
-            spec.name,
-            [
-                *((n, f.type.arrow) for n, f in zip(names, spec.schema, strict=True)),
-                *([] if self._idle is None else [(TOUCHED, pa.int64())]),
-            ],
-            live=lambda: np.flatnonzero(self._there),
-            read=self._read,
-            load=self._load,
-            key=spec.key_names,
-            of=every_row,
-            ttl=ttl,
-        )
+        self.table = state_table(spec, ttl, lambda: np.flatnonzero(self._there), self._read, self._load)
 
     def __len__(self) -> int:
         return self._count
