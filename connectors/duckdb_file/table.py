@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.duckdb_file.database import ask, column_sql, database_stamp, opened, quoted, telling
+from connectors.formats.held import check_held
 from connectors.options import TableOptions, physical_part
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
@@ -200,6 +201,7 @@ class DuckdbReader:
 
 
 def _table(request: TableRequest) -> DuckdbTable:
+    check_held("connector 'duckdb'", request.schema)
     options = TableOptions(request.options, "connector 'duckdb'", (PATH, SCHEMA, TABLE))
     return DuckdbTable(physical_part(request), options.required(PATH), options.get(SCHEMA), options.required(TABLE))
 

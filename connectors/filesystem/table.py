@@ -317,7 +317,7 @@ def _sink(request: TableRequest) -> FileSink:
     stored = [f for f in request.schema if f.name not in request.partitioned_by]
     if not stored:
         raise OptionError(f"{request.name} has no column that is stored in its files")
-    return OverwritableFileSink(
+    sink = OverwritableFileSink(
         request.name,
         path,
         request.schema,
@@ -330,6 +330,9 @@ def _sink(request: TableRequest) -> FileSink:
         format_,
         tuple(sorted((k, v) for k, v in request.options.items() if k.startswith(format_.name + "."))),
     )
+    # What the format cannot hold is told before a job begins.
+    sink.encoder()
+    return sink
 
 
 FILESYSTEM = ConnectorFactory(

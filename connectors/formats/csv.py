@@ -76,13 +76,13 @@ class CsvFormat:
         return self.projecting_decoder(schema, schema.names, time_zone)
 
     def projecting_decoder(self, schema: Schema, wanted: Sequence[str], time_zone: str) -> CsvDecoder:
-        check_held("csv", schema)
+        check_held("format 'csv'", schema)
         for field in schema:
             _check(field.name, field.type, False)
         return CsvDecoder(schema, wanted, self.dialect, time_zone)
 
     def encoder(self, schema: Schema, time_zone: str) -> CsvEncoder:
-        check_held("csv", schema)
+        check_held("format 'csv'", schema)
         for field in schema:
             _check(field.name, field.type, False)
         return CsvEncoder(schema, self.dialect, time_zone)

@@ -55,11 +55,11 @@ class DebeziumFormat:
         return RETRACT
 
     def decoder(self, schema: Schema, time_zone: str) -> DebeziumDecoder:
-        check_held("debezium-json", schema)
+        check_held("format 'debezium-json'", schema)
         return DebeziumDecoder(schema, TextRules(time_zone, self._timestamps), self._schema_include)
 
     def encoder(self, schema: Schema, time_zone: str) -> DebeziumEncoder:
-        check_held("debezium-json", schema)
+        check_held("format 'debezium-json'", schema)
         return DebeziumEncoder(schema, self._spelling, self._schema_include)
 
 

@@ -59,14 +59,14 @@ class JsonFormat:
         return APPEND
 
     def decoder(self, schema: Schema, time_zone: str) -> JsonDecoder:
-        check_held("json", schema)
+        check_held("format 'json'", schema)
         return JsonDecoder(schema, TextRules(time_zone, self._timestamps), self._fail_on_missing)
 
     def projecting_decoder(self, schema: Schema, wanted: Sequence[str], time_zone: str) -> JsonDecoder:
         return self.decoder(Schema(tuple(schema[schema.index_of(n)] for n in wanted)), time_zone)
 
     def encoder(self, schema: Schema, time_zone: str) -> JsonEncoder:
-        check_held("json", schema)
+        check_held("format 'json'", schema)
         return JsonEncoder(schema, self._spelling)
 
 

@@ -13,10 +13,10 @@ from connectors.formats.column_files import ColumnFileDecoder, ColumnFileEncoder
 from connectors.formats.held import check_held
 from connectors.options import TableOptions
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
-from runtime.core.errors import FormatError, UnsupportedError
+from runtime.core.errors import FormatError
 from runtime.core.options import int_option, text_option
 from runtime.core.schema import Schema
-from runtime.core.types import DataType, TypeRoot
+from runtime.core.types import TypeRoot
 from runtime.spi.registry import FormatFactory
 
 __all__ = ["ORC", "OrcFormat"]
@@ -24,6 +24,7 @@ __all__ = ["ORC", "OrcFormat"]
 COMPRESS = text_option("compress", "ZLIB", "how streams are compressed", ("ZLIB", "ZSTD", "SNAPPY", "LZ4", "NONE"))
 STRIPE = int_option("stripe.size", 64 << 20, "the size of a stripe in bytes")
 
+_LACKING = {TypeRoot.TIME: "use the format 'parquet' for such columns"}
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -43,13 +44,11 @@ class OrcFormat:
         return APPEND
 
     def decoder(self, schema: Schema, time_zone: str) -> ColumnFileDecoder:
-        check_held("orc", schema)
-        _check(schema)
+        check_held("format 'orc'", schema, _LACKING)
         return ColumnFileDecoder(schema, _read, "an ORC")
 
     def encoder(self, schema: Schema, time_zone: str) -> OrcEncoder:
-        check_held("orc", schema)
-        _check(schema)
+        check_held("format 'orc'", schema, _LACKING)
         return OrcEncoder(schema, self._compress, self._stripe_bytes)
 
 
@@ -92,22 +91,6 @@ def _has_old_fractions(times: pa.Array) -> bool:
         return False
     ticks = pc.drop_null(times).cast(pa.int64()).to_numpy()
     return bool(((ticks < 0) & (ticks % _SECOND[times.type.unit] != 0)).any())
-
-
-def _check(schema: Schema) -> None:
-    for field in schema:
-        _check_type(field.name, field.type)
-
-
-def _check_type(name: str, type_: DataType) -> None:
-    if type_.root is TypeRoot.TIME:
-        raise UnsupportedError(
-            f"format 'orc' cannot hold column {name} of type {type_}",
-            code="E1616",
-            hint="use the format 'parquet' for such columns",
-        )
-    for child in (*type_.children, *(f.type for f in type_.fields)):
-        _check_type(name, child)
 
 
 def _create(options: Mapping[str, str]) -> OrcFormat:

@@ -38,11 +38,11 @@ class ParquetFormat:
         return APPEND
 
     def decoder(self, schema: Schema, time_zone: str) -> ColumnFileDecoder:
-        check_held("parquet", schema)
+        check_held("format 'parquet'", schema)
         return ColumnFileDecoder(schema, pq.read_table, "a Parquet")
 
     def encoder(self, schema: Schema, time_zone: str) -> ParquetEncoder:
-        check_held("parquet", schema)
+        check_held("format 'parquet'", schema)
         return ParquetEncoder(schema, self._compression)
 
 
