@@ -195,6 +195,11 @@ class DataType(Node):
         """Whether values are equal or not, and none is the greater one."""
         return self.is_nested or self.root is TypeRoot.BITMAP
 
+    def is_carried_as(self, other: DataType) -> bool:
+        """Whether the carried values of one can be read as those of the other: of the same Arrow type, which does not tell
+        a BITMAP from other bytes."""
+        return self.arrow == other.arrow and _same_bitmaps(self, other)
+
     @property
     def arrow(self) -> pa.DataType:
         """The Arrow type that carries the values."""
@@ -264,6 +269,13 @@ def map_of(key: DataType, value: DataType) -> DataType:
 
 def row(*fields: tuple[str, DataType]) -> DataType:
     return DataType(TypeRoot.ROW, fields=tuple(RowField(name, type_) for name, type_ in fields))
+
+
+def _same_bitmaps(a: DataType, b: DataType) -> bool:
+    if (a.root is TypeRoot.BITMAP) != (b.root is TypeRoot.BITMAP):
+        return False
+    parts = zip((*a.children, *(f.type for f in a.fields)), (*b.children, *(f.type for f in b.fields)), strict=False)
+    return all(_same_bitmaps(x, y) for x, y in parts)
 
 
 def _strip(t: DataType) -> DataType:

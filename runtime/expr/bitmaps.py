@@ -10,7 +10,7 @@ The library takes one bitmap at a time, so functions of bitmaps loop over them, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from runtime.core.errors import ExpressionError
 from runtime.core.rooms import Room
-from runtime.core.types import DataType, TypeRoot
+from runtime.core.types import INT, DataType, TypeRoot
 from runtime.expr.columns import integers_of
 from runtime.expr.lists import parts_of
 
@@ -51,8 +51,15 @@ _LONGEST_TEXT = 0x80000
 
 
 def bitmap(data: bytes) -> _roaring.BitMap:
-    """The set that a value carries."""
-    return _roaring.BitMap.deserialize(data)
+    """The set that bytes hold. Raises ExpressionError E2019 when they are no bitmap."""
+    try:
+        return _roaring.BitMap.deserialize(data)
+    except (ValueError, IndexError) as error:
+        raise ExpressionError(
+            f"the bytes X'{data[:20].hex().upper()}{'...' if len(data) > 20 else ''}' are no bitmap",
+            code="E2019",
+            hint="give what BITMAP_TO_BYTES gives: the portable format of 32-bit Roaring bitmaps",
+        ) from error
 
 
 def carried(value: _roaring.BitMap) -> bytes:
@@ -92,48 +99,55 @@ def checked(data: bytes) -> bytes:
     Raises:
         ExpressionError: they are no bitmap (E2019).
     """
-    try:
-        return carried(bitmap(data))
-    except (ValueError, IndexError) as error:
-        raise ExpressionError(
-            f"the bytes X'{data[:20].hex().upper()}{'...' if len(data) > 20 else ''}' are no bitmap",
-            code="E2019",
-            hint="give what BITMAP_TO_BYTES gives: the portable format of 32-bit Roaring bitmaps",
-        ) from error
+    return carried(bitmap(data))
 
 
 def given(values: Any, type_: DataType) -> Any:
-    """What a program gives as values of a type: sets as they are carried, anything else as it is.
+    """What a program gives as values of a type: its sets as they are carried, anything else as it is.
 
     Args:
-        values: bytes as of BITMAP_TO_BYTES, or sets of pyroaring; a sequence or an Arrow array.
+        values: a sequence or an Arrow array. A set is one of pyroaring, or bytes as of BITMAP_TO_BYTES.
 
     Raises:
         ExpressionError: bytes that are no bitmap (E2019).
-        TypeError: something else, or a type with bitmaps inside.
+        TypeError: something else where a set is wanted.
     """
-    if type_.root is TypeRoot.BITMAP:
-        return pa.array(
-            [
-                None if v is None else checked(v) if isinstance(v, bytes) else carried(_roaring.BitMap(_a_set(v)))
-                for v in (values.to_pylist() if isinstance(values, (pa.Array, pa.ChunkedArray)) else values)
-            ],
-            pa.binary(),
-        )
-    if _holds_bitmaps(type_):
-        raise TypeError(f"BITMAP inside {type_.root.value} cannot come from a program; give BYTES")
-    return values
+    if not _holds_bitmaps(type_):
+        return values
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        if type_.root is TypeRoot.BITMAP:
+            whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+            return each(whole.cast(pa.binary()), checked, pa.binary())
+        values = values.to_pylist()
+    return pa.array([_with_sets(value, type_) for value in values], type_.arrow)
 
 
-def _a_set(value: Any) -> Any:
-    if not isinstance(value, _roaring.AbstractBitMap):
-        raise TypeError(f"a set of pyroaring or bytes are wanted, not {type(value).__name__}")
-    return value
+def _with_sets(value: Any, type_: DataType) -> Any:
+    """A value of Python with its sets as they are carried."""
+    if value is None or not _holds_bitmaps(type_):
+        return value
+    match type_.root:
+        case TypeRoot.BITMAP:
+            if isinstance(value, bytes):
+                return checked(value)
+            if not isinstance(value, _roaring.AbstractBitMap):
+                raise TypeError(f"a set of pyroaring or bytes are wanted, not {type(value).__name__}")
+            return carried(_roaring.BitMap(value))
+        case TypeRoot.ARRAY:
+            return [_with_sets(item, type_.children[0]) for item in value]
+        case TypeRoot.ROW if isinstance(value, Mapping):
+            return {f.name: _with_sets(value.get(f.name), f.type) for f in type_.fields}
+        case TypeRoot.ROW:
+            return tuple(_with_sets(v, f.type) for v, f in zip(value, type_.fields, strict=True))
+        case _:
+            key, counted = type_.children[0], type_.children[-1] if type_.root is TypeRoot.MAP else INT
+            pairs = value.items() if isinstance(value, Mapping) else value
+            return [(_with_sets(k, key), _with_sets(v, counted)) for k, v in pairs]
 
 
 def _holds_bitmaps(type_: DataType) -> bool:
     parts = (*type_.children, *(f.type for f in type_.fields))
-    return any(p.root is TypeRoot.BITMAP or _holds_bitmaps(p) for p in parts)
+    return type_.root is TypeRoot.BITMAP or any(map(_holds_bitmaps, parts))
 
 
 def bitmaps_of(lists: pa.Array) -> pa.Array:
@@ -154,30 +168,26 @@ def bitmaps_of(lists: pa.Array) -> pa.Array:
 def members(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """The integers of all sets of a column beside each other, int32 in the order without a sign, and how many each set
     has; none where it is NULL."""
-    sets = each(column, lambda data: np.asarray(bitmap(data).to_array(), np.uint32).view(np.int32))
-    lengths = np.array([0 if s is None else len(s) for s in sets], np.int64)
-    there = [s for s in sets if s is not None]
-    return np.concatenate(there) if there else np.zeros(0, np.int32), lengths
+    lists = elements_of(column)
+    return lists.flatten().to_numpy(), parts_of(lists).lengths
 
 
 def elements_of(column: pa.Array) -> pa.Array:
     """The integers of each set as a list of INT."""
-    values, lengths = members(column)
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
-    mask = column.is_null() if column.null_count else None
-    return pa.ListArray.from_arrays(offsets, pa.array(values, pa.int32()), mask=mask)
+    return each(
+        column, lambda data: np.asarray(bitmap(data).to_array(), np.uint32).view(np.int32), pa.list_(pa.int32())
+    )
 
 
 def bitmaps_text(column: pa.Array) -> pa.Array:
     """The text of each set: `{1,2}`, cut with `...` behind 524,288 characters."""
-    return pa.array(each(column, lambda data: text_of(bitmap(data))), pa.string())
+    return each(column, lambda data: text_of(bitmap(data)), pa.string())
 
 
-def each(column: pa.Array, function: Callable[[bytes], Any]) -> list[Any]:
-    """`function` of each value that is not NULL, called once for each different one."""
+def each(column: pa.Array, function: Callable[[bytes], Any], type_: pa.DataType) -> pa.Array:
+    """`function` of each value, called once for each different one; NULL of NULL."""
     encoded = column.dictionary_encode()
-    found = [function(data) for data in encoded.dictionary.to_pylist()]
-    return [None if code is None else found[code] for code in encoded.indices.to_pylist()]
+    return pa.array([function(data) for data in encoded.dictionary.to_pylist()], type_).take(encoded.indices)
 
 
 def text_of(value: Iterable[int]) -> str:

@@ -55,7 +55,7 @@ class _Expressions:
             case InputRef(index=index, type=type_):
                 if not 0 <= index < len(self._columns):
                     raise Wrong(f"there is no column {index}: there are {len(self._columns)}").within("index")
-                if self._columns[index].arrow != type_.arrow:
+                if not self._columns[index].is_carried_as(type_):
                     raise Wrong(f"the column is {self._columns[index]}, not {type_}").within("type")
             case Literal():
                 pass
@@ -87,7 +87,7 @@ class _Expressions:
                 if type_.root is not TypeRoot.BOOLEAN:
                     raise Wrong("IN is BOOLEAN").within("type")
             case LambdaVariable(name=name, type=type_):
-                if name not in variables or variables[name].arrow != type_.arrow:
+                if name not in variables or not variables[name].is_carried_as(type_):
                     raise Wrong(f"there is no variable {name} of the type {type_} here")
             case Lambda(parameters=parameters, body=body, type=type_):
                 inner = {**variables, **{v.name: v.type for v in parameters}}
@@ -120,7 +120,7 @@ class _Expressions:
 
 
 def _is(expr: Expr, type_: DataType) -> None:
-    if expr.type.arrow != type_.arrow and expr.type.root is not TypeRoot.NULL:
+    if not expr.type.is_carried_as(type_) and expr.type.root is not TypeRoot.NULL:
         raise Wrong(f"it is {expr.type}, where {type_} is wanted").within("type")
 
 
@@ -136,8 +136,8 @@ def _check_call(
     except SqlEngineError as error:
         raise Wrong(error.message, error.hint) from None
     for index, (type_, wanted) in enumerate(zip(types, taken, strict=True)):
-        if type_.arrow != wanted.arrow:
+        if not type_.is_carried_as(wanted):
             raise Wrong(f"{name} takes {wanted} here, not {type_}").within(index).within("args")
     # Some functions give a type that depends on the numbers that stood there before they were made alike: MOD(b, 7).
-    if given.arrow != result.arrow and not (given.is_numeric and result.is_numeric):
+    if not given.is_carried_as(result) and not (given.is_numeric and result.is_numeric):
         raise Wrong(f"{name} gives {given}, not {result}").within("type")

@@ -22,9 +22,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from runtime.core.errors import FormatError, did_you_mean
+from runtime.core.errors import FormatError, SqlEngineError, did_you_mean
 from runtime.core.node import Node, node_fields
 from runtime.core.types import DataType, TypeRoot
+from runtime.expr.bitmaps import given
 from runtime.expr.nodes import Constants, Literal
 from runtime.plan.values import CLASSES
 
@@ -339,9 +340,8 @@ def _check_type(type_: DataType) -> None:
 
 def _check_constants(values: Iterable[Any], type_: DataType) -> None:
     try:
-        arrow = type_.arrow
-        pa.array(list(values), arrow)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError, AttributeError, RecursionError):
+        pa.array(given(list(values), type_), type_.arrow)
+    except (SqlEngineError, pa.ArrowException, ValueError, TypeError, OverflowError, AttributeError, RecursionError):
         raise Wrong(f"the constant is no {type_.with_nullable(True)}") from None
 
 

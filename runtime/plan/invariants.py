@@ -85,7 +85,7 @@ class _Check:
         if len(schema) != len(types):
             raise Wrong(f"it has {len(schema)} columns, and the operator gives {len(types)}").within("schema")
         for index, (column, type_) in enumerate(zip(schema, types, strict=True)):
-            if column.type.arrow != type_.arrow:
+            if not column.type.is_carried_as(type_):
                 raise Wrong(f"it is {column.type}, and the operator gives {type_}").within(index).within("schema")
 
     def _of_a_table(self) -> Sequence[DataType]:
@@ -192,7 +192,7 @@ class _Check:
         if len(node.left_keys) != len(node.right_keys):
             raise Wrong("both sides have as many keys").within("right_keys")
         for index, (a, b) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
-            if left[a].type.arrow != right[b].type.arrow:
+            if not left[a].type.is_carried_as(right[b].type):
                 raise (
                     Wrong(f"keys of {left[a].type} and {right[b].type} are compared").within(index).within("right_keys")
                 )
@@ -330,7 +330,7 @@ class _Check:
         if len(node.states) != len(found.states) or len(node.ttls) != len(node.states):
             raise Wrong(f"{node.function} keeps {len(found.states)} states").within("states")
         for index, (state, declared) in enumerate(zip(node.states, found.states, strict=True)):
-            if state.name != declared.name or state.type.arrow != declared.type.arrow:
+            if state.name != declared.name or not state.type.is_carried_as(declared.type):
                 raise placed(Wrong(f"{node.function} keeps {declared.name} {declared.type}"), "states", index)
         first = node.parts[0].schema
         before = first.types if node.passes else tuple(first[k].type for k in node.keys[0])
@@ -399,7 +399,7 @@ class _Check:
         if len(call.args) != len(call.arg_types):
             raise placed(Wrong("there is one for each argument"), *place, "arg_types")
         for index, (position, type_) in enumerate(zip(call.args, call.arg_types, strict=True)):
-            if source[position].type.arrow != type_.arrow:
+            if not source[position].type.is_carried_as(type_):
                 raise placed(Wrong(f"the column is {source[position].type}"), *place, "arg_types", index)
         if call.filter is not None:
             self._column(call.filter, source, *place, "filter")

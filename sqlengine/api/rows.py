@@ -13,11 +13,9 @@ from runtime.core.rooms import Room
 from runtime.core.types import INT, DataType, TypeRoot
 
 if TYPE_CHECKING:
-    import runtime.expr.bitmaps as _bitmaps
     import sqlengine.api.bitmap as _bitmap
 else:
     _bitmap = Room("sqlengine.api.bitmap")
-    _bitmaps = Room("runtime.expr.bitmaps")
 
 __all__ = ["Row", "RowKind", "Timestamp9", "python_values"]
 
@@ -162,7 +160,7 @@ def python_values(column: pa.Array, type_: DataType) -> list[Any]:
                 None if part is None else dict(zip(keys[part], items[part], strict=True)) for part in _slices(column)
             ]
         case TypeRoot.BITMAP:
-            return _bitmaps.each(column, _bitmap.Bitmap.deserialize)
+            return [None if data is None else _bitmap.Bitmap.deserialize(data) for data in column.to_pylist()]
         case TypeRoot.ROW:
             names = tuple(f.name for f in type_.fields)
             fields = [python_values(column.field(i), f.type) for i, f in enumerate(type_.fields)]

@@ -108,7 +108,9 @@ def execute_text(text: str, session: Session, statement: str, again: str = "") -
     except Exception as error:
         # The planner's plans do not come here; what an operator cannot do is the file's.
         raise FormatError(
-            f"the plan cannot run: {type(error).__name__}", code="E3210", hint="compile the statement again"
+            f"the plan cannot run: {type(error).__name__}",
+            code="E3210",
+            hint="compile the statement again; please report it if that cannot run either",
         ) from error
 
 
@@ -150,7 +152,7 @@ def compiled_text(statement: st.Statement, session: Session) -> str:
         "time_zone": session.time_zone,
         **encode_plan(roots, lambda node: table_entry(node, opened, sinks.get(node))),
     }
-    text = json.dumps(plan, indent=2, ensure_ascii=False, default=str)
+    text = json.dumps(plan, indent=2, ensure_ascii=False)
     _check_readable(text, roots, session)
     return text
 

@@ -111,8 +111,9 @@ class KeptSet(ColumnAccumulator):
             self._sizes[slots] = sizes
 
     def _sizes_of(self, values: pa.Array) -> np.ndarray:
-        found = each(values, lambda data: len(bitmap(data))) if self._counts else [0] * len(values)
-        return np.array(found, np.int64)
+        if not self._counts:
+            return np.zeros(len(values), np.int64)
+        return each(values, lambda data: len(bitmap(data)), pa.int64()).to_numpy()
 
     def _grow(self, high: int) -> None:
         self._rows, self._there = grown(self._rows, high), grown(self._there, high, False)

@@ -66,7 +66,7 @@ def bitmap_build(context: EvalContext, integers: Value) -> Value:
     can_fail=True,
 )
 def bitmap_from_bytes(context: EvalContext, data: Value) -> Value:
-    return _column(lambda column: pa.array(_bitmaps.each(column, _bitmaps.checked), pa.binary()), data, context)
+    return _column(lambda column: _bitmaps.each(column, _bitmaps.checked, pa.binary()), data, context)
 
 
 @FAMILY.scalar("BITMAP_TO_BYTES", [BITMAP_], BYTES, "The set in the portable format of 32-bit Roaring bitmaps.")
@@ -92,7 +92,7 @@ def bitmap_to_string(context: EvalContext, value: Value) -> Value:
 @FAMILY.scalar("BITMAP_CARDINALITY", [BITMAP_], BIGINT, "How many integers the set has.")
 def bitmap_cardinality(context: EvalContext, value: Value) -> Value:
     return _column(
-        lambda column: pa.array(_bitmaps.each(column, lambda data: len(_bitmaps.bitmap(data))), pa.int64()),
+        lambda column: _bitmaps.each(column, lambda data: len(_bitmaps.bitmap(data)), pa.int64()),
         value,
         context,
     )

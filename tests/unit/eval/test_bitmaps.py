@@ -73,17 +73,30 @@ def test_bitmaps_in_python() -> None:
         return b"zzz"
 
     @udf(result_type="ARRAY<BITMAP>", input_types=["BITMAP"])
-    def inside(b: BitMap) -> list[BitMap]:
-        return [b]
+    def inside(b: BitMap) -> list[BitMap | None]:
+        return [b, None]
+
+    @udf(result_type="ROW<a MAP<STRING, BITMAP>, n INT>", input_types=["BITMAP"])
+    def deep(b: BitMap) -> tuple[dict[str, BitMap], int]:
+        return ({"x": b}, 1)
+
+    @udf(result_type="BITMAP", input_types=["BITMAP"])
+    def other(b: BitMap) -> set[int]:
+        return set(b)
 
     with TableEnvironment.create() as t_env:
-        for name, function in (("more", more), ("wrong", wrong), ("inside", inside)):
+        named = {"more": more, "wrong": wrong, "inside": inside, "deep": deep, "other": other}
+        for name, function in named.items():
             t_env.create_temporary_system_function(name, function)
         ((found, nothing),) = t_env.execute_sql("SELECT more(BITMAP_BUILD(ARRAY[1, -1])), CAST(NULL AS BITMAP)")
         assert (set(found), str(found), nothing) == ({1, 100, 2**32 - 1}, "{1,100,4294967295}", None)
+        ((first, row),) = t_env.execute_sql(
+            "SELECT CAST(inside(b) AS STRING), CAST(deep(b) AS STRING) FROM (SELECT BITMAP_BUILD(ARRAY[2, 1]) AS b)"
+        )
+        assert (first, row) == ("[{1,2}, NULL]", "({x={1,2}}, 1)")
         table = t_env.from_elements([(found,), (bytes(found.serialize()),), (None,)], {"b": "BITMAP"})
         assert [str(row[0]) for row in table.execute()] == [str(found), str(found), "None"]
-        for sql, code in (("wrong", "E2019"), ("inside", "E2111")):
+        for sql, code in (("wrong", "E2019"), ("other", "E2111")):
             with pytest.raises(SqlEngineError) as error:
                 list(t_env.execute_sql(f"SELECT {sql}(BITMAP_BUILD(ARRAY[1]))"))
             assert error.value.code == code

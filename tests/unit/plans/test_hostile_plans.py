@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import runtime.plan.nodes as nodes
 from runtime.core.errors import FormatError, SqlEngineError
 from runtime.plan.json import encode_plan
 from runtime.plan.walk import walk_all
+from sqlengine import PlanReference, TableEnvironment
 
 ENV = environment()
 PLANS = plans(ENV)
@@ -105,6 +107,24 @@ def test_what_is_wrong_is_told_with_its_place(path: list[Any], value: Any, messa
     with pytest.raises(FormatError) as raised:
         decoded(change(CALC, path if path[0] != WHERE else ["nodes", *path], value), PLANS[0][1], ENV.session.functions)
     assert raised.value.code == "E3210" and message in str(raised.value)
+
+
+def test_bytes_are_no_bitmaps() -> None:
+    """They are carried alike; and a constant must be a bitmap."""
+    with TableEnvironment.create() as t_env:
+        t_env.execute_sql(
+            "CREATE TABLE given (data BYTES) WITH ('connector' = 'filesystem', 'path' = 'x', 'format' = 'json')"
+        )
+        t_env.execute_sql("CREATE TABLE sets (a BYTES, b BYTES) WITH ('connector' = 'blackhole')")
+        text = t_env.compile_plan_sql(
+            "INSERT INTO sets SELECT BITMAP_TO_BYTES(BITMAP_OR(BITMAP_FROM_BYTES(data), BITMAP_BUILD(ARRAY[1]))), data FROM given"
+        ).as_json_string()
+        constant = b64encode(bytes.fromhex("3a3000000100000000000000100000000100")).decode()
+        for there, instead in (("BITMAP_FROM_BYTES", "BITMAP_TO_BYTES"), (constant, b64encode(b"no").decode())):
+            assert there in text
+            with pytest.raises(FormatError, match="E3210"):
+                t_env.load_plan(PlanReference.from_json_string(text.replace(there, instead))).explain()
+        t_env.load_plan(PlanReference.from_json_string(text)).explain()
 
 
 def test_deep_nesting_is_refused() -> None:
