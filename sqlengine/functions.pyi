@@ -874,6 +874,12 @@ def overlay(character: Operand, character2: Operand, integer: Operand, integer2:
     SQL: OVERLAY(text PLACING other FROM start [FOR length])
     """
 
+def parse_json(character: Operand, boolean: Operand = ..., /) -> Expression:
+    """The value of a JSON text; with TRUE, the last value of a key that an object has twice, which is an error else.
+
+    SQL: PARSE_JSON(text [, allow_duplicate_keys])
+    """
+
 def parse_url(character: Operand, character2: Operand, character3: Operand = ..., /) -> Expression:
     """A part of a URL: HOST, PATH, QUERY, REF, PROTOCOL, AUTHORITY, FILE, USERINFO; with a key, a parameter of the query.
 
@@ -1310,6 +1316,12 @@ def truncate(numeric: Operand, int: Operand = ..., /) -> Expression:
     """The number cut off after d digits after the point (0).
 
     SQL: TRUNCATE(<NUMERIC>[, <INT>])
+    """
+
+def try_parse_json(character: Operand, boolean: Operand = ..., /) -> Expression:
+    """PARSE_JSON that gives NULL for what is no JSON.
+
+    SQL: TRY_PARSE_JSON(text [, allow_duplicate_keys])
     """
 
 def typeof(any: Operand, boolean: Operand = ..., /) -> Expression:

@@ -12,6 +12,7 @@ that carries its values:
     DECIMAL(p, s)               decimal128(p, s)    INTERVAL SECOND    duration[ms]
     ARRAY MAP ROW               list, map, struct   MULTISET<t>        map<t, int32>
     BITMAP                      binary (see runtime/expr/bitmaps.py)
+    VARIANT                     string (see runtime/kernels/variants.py)
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "BIGINT",
     "BINARY",
     "BITMAP",
+    "VARIANT",
     "BOOLEAN",
     "BYTES",
     "DATE",
@@ -89,6 +91,7 @@ class TypeRoot(enum.Enum):
     MULTISET = "MULTISET"
     ROW = "ROW"
     BITMAP = "BITMAP"
+    VARIANT = "VARIANT"
     NULL = "NULL"
     DESCRIPTOR = "DESCRIPTOR"
 
@@ -193,12 +196,12 @@ class DataType(Node):
     @property
     def is_unordered(self) -> bool:
         """Whether values are equal or not, and none is the greater one."""
-        return self.is_nested or self.root is TypeRoot.BITMAP
+        return self.is_nested or self.root in _OF_THEIR_OWN
 
     def is_carried_as(self, other: DataType) -> bool:
         """Whether the carried values of one can be read as those of the other: of the same Arrow type, which does not tell
-        a BITMAP from other bytes."""
-        return self.arrow == other.arrow and _same_bitmaps(self, other)
+        a BITMAP from other bytes, and a VARIANT from other texts."""
+        return self.arrow == other.arrow and _same_forms(self, other)
 
     @property
     def arrow(self) -> pa.DataType:
@@ -213,6 +216,8 @@ class DataType(Node):
         return text if self.nullable else text + " NOT NULL"
 
 
+_OF_THEIR_OWN = frozenset({TypeRoot.BITMAP, TypeRoot.VARIANT})
+"""Types that are carried as bytes or texts of one form only, and have no order."""
 _INTEGERS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 
 BOOLEAN = DataType(TypeRoot.BOOLEAN)
@@ -226,6 +231,7 @@ STRING = DataType(TypeRoot.VARCHAR, STRING_LENGTH)
 BYTES = DataType(TypeRoot.VARBINARY, STRING_LENGTH)
 BINARY = DataType(TypeRoot.BINARY, 1)
 BITMAP = DataType(TypeRoot.BITMAP)
+VARIANT = DataType(TypeRoot.VARIANT)
 DATE = DataType(TypeRoot.DATE)
 TIME = DataType(TypeRoot.TIME, 0)
 TIMESTAMP = DataType(TypeRoot.TIMESTAMP, 6)
@@ -271,11 +277,11 @@ def row(*fields: tuple[str, DataType]) -> DataType:
     return DataType(TypeRoot.ROW, fields=tuple(RowField(name, type_) for name, type_ in fields))
 
 
-def _same_bitmaps(a: DataType, b: DataType) -> bool:
-    if (a.root is TypeRoot.BITMAP) != (b.root is TypeRoot.BITMAP):
+def _same_forms(a: DataType, b: DataType) -> bool:
+    if a.root is not b.root and (a.root in _OF_THEIR_OWN or b.root in _OF_THEIR_OWN):
         return False
     parts = zip((*a.children, *(f.type for f in a.fields)), (*b.children, *(f.type for f in b.fields)), strict=False)
-    return all(_same_bitmaps(x, y) for x, y in parts)
+    return all(_same_forms(x, y) for x, y in parts)
 
 
 def _strip(t: DataType) -> DataType:
@@ -304,6 +310,7 @@ _SIMPLE_ARROW: dict[TypeRoot, pa.DataType] = {
     TypeRoot.INTERVAL_MONTH: pa.int32(),
     TypeRoot.INTERVAL_SECOND: pa.duration("ms"),
     TypeRoot.BITMAP: pa.binary(),
+    TypeRoot.VARIANT: pa.string(),
     TypeRoot.NULL: pa.null(),
     TypeRoot.DESCRIPTOR: pa.string(),
 }

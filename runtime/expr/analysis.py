@@ -160,11 +160,13 @@ def can_fail(expr: Expr, functions: FunctionRegistry) -> bool:
 
 def _harmless(function: str, args: tuple[Expr, ...]) -> bool:
     """Division by a constant other than zero, or of approximate numbers, never fails; nor do sums and products of
-    numbers, nor LIKE without ESCAPE."""
+    numbers, LIKE without ESCAPE, nor the items of arrays and maps."""
     if function == "LIKE":
         return len(args) == 2
     if function in ("+", "-", "*", "NEGATE"):
         return not any(a.type.is_interval for a in args)
+    if function == "ITEM":
+        return args[0].type.root is not TypeRoot.VARIANT
     if function in ("FLOOR", "CEIL", "CEILING"):
         return args[0].type.is_numeric
     if function == "NULLIF":
@@ -182,6 +184,8 @@ def cast_can_fail(source: DataType, target: DataType) -> bool:
     """Whether CAST of the pair raises for some values (decimal overflow is NULL, not an error)."""
     if target.is_character or source.root is TypeRoot.NULL:
         return False
+    if TypeRoot.VARIANT in (source.root, target.root):
+        return source.root is not target.root
     if source.is_nested:
         if source.root is TypeRoot.ROW:
             return any(cast_can_fail(s.type, t.type) for s, t in zip(source.fields, target.fields, strict=False))

@@ -10,7 +10,7 @@ The library takes one bitmap at a time, so functions of bitmaps loop over them, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from runtime.core.errors import ExpressionError
 from runtime.core.rooms import Room
-from runtime.core.types import INT, DataType, TypeRoot
 from runtime.expr.columns import integers_of
 from runtime.expr.lists import parts_of
 
@@ -102,52 +101,18 @@ def checked(data: bytes) -> bytes:
     return carried(bitmap(data))
 
 
-def given(values: Any, type_: DataType) -> Any:
-    """What a program gives as values of a type: its sets as they are carried, anything else as it is.
-
-    Args:
-        values: a sequence or an Arrow array. A set is one of pyroaring, or bytes as of BITMAP_TO_BYTES.
+def of_python(value: Any) -> bytes:
+    """A set of a program as it is carried: one of pyroaring, or bytes as of BITMAP_TO_BYTES.
 
     Raises:
         ExpressionError: bytes that are no bitmap (E2019).
-        TypeError: something else where a set is wanted.
+        TypeError: something else.
     """
-    if not _holds_bitmaps(type_):
-        return values
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        if type_.root is TypeRoot.BITMAP:
-            whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-            return each(whole.cast(pa.binary()), checked, pa.binary())
-        values = values.to_pylist()
-    return pa.array([_with_sets(value, type_) for value in values], type_.arrow)
-
-
-def _with_sets(value: Any, type_: DataType) -> Any:
-    """A value of Python with its sets as they are carried."""
-    if value is None or not _holds_bitmaps(type_):
-        return value
-    match type_.root:
-        case TypeRoot.BITMAP:
-            if isinstance(value, bytes):
-                return checked(value)
-            if not isinstance(value, _roaring.AbstractBitMap):
-                raise TypeError(f"a set of pyroaring or bytes are wanted, not {type(value).__name__}")
-            return carried(_roaring.BitMap(value))
-        case TypeRoot.ARRAY:
-            return [_with_sets(item, type_.children[0]) for item in value]
-        case TypeRoot.ROW if isinstance(value, Mapping):
-            return {f.name: _with_sets(value.get(f.name), f.type) for f in type_.fields}
-        case TypeRoot.ROW:
-            return tuple(_with_sets(v, f.type) for v, f in zip(value, type_.fields, strict=True))
-        case _:
-            key, counted = type_.children[0], type_.children[-1] if type_.root is TypeRoot.MAP else INT
-            pairs = value.items() if isinstance(value, Mapping) else value
-            return [(_with_sets(k, key), _with_sets(v, counted)) for k, v in pairs]
-
-
-def _holds_bitmaps(type_: DataType) -> bool:
-    parts = (*type_.children, *(f.type for f in type_.fields))
-    return type_.root is TypeRoot.BITMAP or any(map(_holds_bitmaps, parts))
+    if isinstance(value, bytes):
+        return checked(value)
+    if not isinstance(value, _roaring.AbstractBitMap):
+        raise TypeError(f"a set of pyroaring or bytes are wanted, not {type(value).__name__}")
+    return carried(_roaring.BitMap(value))
 
 
 def bitmaps_of(lists: pa.Array) -> pa.Array:

@@ -10,7 +10,7 @@ import decimal
 from collections.abc import Callable
 from typing import Any
 
-from runtime.core.types import DataType, TypeRoot
+from runtime.core.types import STRING, DataType, TypeRoot
 from runtime.expr.nodes import (
     AggregateCall,
     Call,
@@ -202,6 +202,8 @@ def show_literal(value: Any, type_: DataType) -> str:
             return "TRUE" if value else "FALSE"
         case ((TypeRoot.CHAR | TypeRoot.VARCHAR), str()):
             return "'" + value.replace("'", "''") + "'"
+        case TypeRoot.VARIANT, str():
+            return f"PARSE_JSON({show_literal(value, STRING)})"
         case TypeRoot.BITMAP, bytes():
             return f"BITMAP_FROM_BYTES(X'{value.hex().upper()}')"
         case ((TypeRoot.BINARY | TypeRoot.VARBINARY), bytes()):

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from runtime.core.errors import ExpressionError
 
-__all__ = ["JsonPath", "NotFound", "NotJson", "json_path", "parse_json", "write_json"]
+__all__ = ["JsonPath", "NotFound", "NotJson", "json_path", "json_string", "parse_json", "write_json"]
 
 
 class NotJson(Exception):
@@ -34,6 +34,7 @@ def _constant(text: str) -> NoReturn:
 
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_constant)
 _SPACE = re.compile(r"[ \t\n\r]*")
+_ESCAPE = re.compile(r"\\\\|\\u00[01][0-9a-f]")
 
 
 def parse_json(text: str) -> Any:
@@ -49,6 +50,11 @@ def parse_json(text: str) -> Any:
     return value
 
 
+def json_string(text: str) -> str:
+    """A text as a JSON string; control characters with capital digits, as Jackson writes them."""
+    return _ESCAPE.sub(lambda found: found[0][:2] + found[0][2:].upper(), json.dumps(text, ensure_ascii=False))
+
+
 def write_json(value: Any) -> str:
     """A document as text, without blanks, keys in order."""
     match value:
@@ -57,13 +63,11 @@ def write_json(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return json_string(value)
         case list():
             return f"[{','.join(write_json(v) for v in value)}]"
         case dict():
-            return (
-                f"{{{','.join(f'{json.dumps(k, ensure_ascii=False)}:{write_json(value[k])}' for k in sorted(value))}}}"
-            )
+            return f"{{{','.join(f'{json_string(k)}:{write_json(value[k])}' for k in sorted(value))}}}"
         case _:
             return str(value)
 

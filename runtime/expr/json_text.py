@@ -8,7 +8,7 @@ MULTISET and ROW as objects with their keys in order.
 from __future__ import annotations
 
 import base64
-import json
+from collections.abc import Callable
 from decimal import Decimal
 
 import pyarrow as pa
@@ -18,12 +18,14 @@ from runtime.core.types import INT, STRING, DataType, TypeRoot
 from runtime.expr.cast.float_text import float_text
 from runtime.expr.cast.text import to_text
 from runtime.expr.distinct import map_distinct
+from runtime.expr.json_path import json_string
 from runtime.expr.lists import built, parts_of
 
-__all__ = ["json_text", "quoted", "serializable"]
+__all__ = ["big_decimals", "json_text", "quoted", "serializable"]
 
 _R = TypeRoot
 _REFUSED = frozenset({_R.TIME, _R.INTERVAL_MONTH, _R.INTERVAL_SECOND, _R.DESCRIPTOR, _R.BITMAP})
+_Floats = Callable[[pa.Array], pa.Array]
 _SPECIAL = r'[\x00-\x1f"\\]'
 
 
@@ -36,10 +38,6 @@ def serializable(type_: DataType) -> bool:
     return type_.root not in _REFUSED and all(serializable(c) for c in type_.children)
 
 
-def _escaped(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
 def quoted(texts: pa.Array) -> pa.Array:
     """Texts as JSON strings; NULL stays NULL."""
     plain = pc.binary_join_element_wise('"', texts, '"', "")
@@ -47,21 +45,29 @@ def quoted(texts: pa.Array) -> pa.Array:
     if not pc.any(special).as_py():
         return plain
     return pc.replace_with_mask(
-        plain, special, map_distinct(_escaped, [texts.filter(special)], pa.string(), len(texts))
+        plain, special, map_distinct(json_string, [texts.filter(special)], pa.string(), len(texts))
     )
 
 
-def json_text(array: pa.Array, type_: DataType) -> pa.Array:
-    """The JSON of each value; NULL stays NULL at the top, and is `null` inside of others."""
+def big_decimals(array: pa.Array) -> pa.Array:
+    """Numbers of a float or double array as a Java BigDecimal writes them, and as texts those that are none."""
+    return map_distinct(_big_decimal, [float_text(array)], pa.string(), len(array))
+
+
+def json_text(array: pa.Array, type_: DataType, floats: _Floats = big_decimals) -> pa.Array:
+    """The JSON of each value; NULL stays NULL at the top, and is `null` inside of others. `floats` writes FLOAT and
+    DOUBLE."""
     match type_.root:
         case _R.NULL:
             return pa.nulls(len(array), pa.string())
         case _R.CHAR | _R.VARCHAR:
             return quoted(array)
+        case _R.VARIANT:
+            return array
         case _R.BOOLEAN:
             return pc.if_else(array, "true", "false")
         case _R.FLOAT | _R.DOUBLE:
-            return map_distinct(_big_decimal, [float_text(array)], pa.string(), len(array))
+            return floats(array)
         case _R.DECIMAL:
             return to_text(array, type_, "UTC")
         case _R.BINARY | _R.VARBINARY:
@@ -71,17 +77,17 @@ def json_text(array: pa.Array, type_: DataType) -> pa.Array:
         case _R.TIMESTAMP | _R.TIMESTAMP_LTZ:
             return _moment(array, type_)
         case _R.ARRAY:
-            return _joined(array, _shown(array.values, type_.children[0]), "[", "]")
+            return _joined(array, _shown(array.values, type_.children[0], floats), "[", "]")
         case _R.MAP | _R.MULTISET:
-            return _object(array, type_)
+            return _object(array, type_, floats)
         case _R.ROW:
-            return _row(array, type_)
+            return _row(array, type_, floats)
         case _:
             return pc.cast(array, pa.string())
 
 
-def _shown(array: pa.Array, type_: DataType) -> pa.Array:
-    return pc.fill_null(json_text(array, type_), "null")
+def _shown(array: pa.Array, type_: DataType, floats: _Floats) -> pa.Array:
+    return pc.fill_null(json_text(array, type_, floats), "null")
 
 
 def _big_decimal(digits: str) -> str:
@@ -110,12 +116,14 @@ def _joined(array: pa.Array, texts: pa.Array, before: str, after: str) -> pa.Arr
     return pc.binary_join_element_wise(before, pc.binary_join(lists, ","), after, "")
 
 
-def _object(array: pa.Array, type_: DataType) -> pa.Array:
+def _object(array: pa.Array, type_: DataType, floats: _Floats) -> pa.Array:
     value_type = type_.children[1] if type_.root is _R.MAP else INT
     parts = parts_of(array)
     rows = pa.array(parts.rows)
     keys = array.keys.take(rows)
-    pairs = pc.binary_join_element_wise(_shown(keys, STRING), _shown(array.items.take(rows), value_type), ":")
+    pairs = pc.binary_join_element_wise(
+        _shown(keys, STRING, floats), _shown(array.items.take(rows), value_type, floats), ":"
+    )
     order = pc.sort_indices(
         pa.table({"row": parts.parents(), "key": keys}), sort_keys=[("row", "ascending"), ("key", "ascending")]
     )
@@ -123,11 +131,12 @@ def _object(array: pa.Array, type_: DataType) -> pa.Array:
     return pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "")
 
 
-def _row(array: pa.Array, type_: DataType) -> pa.Array:
+def _row(array: pa.Array, type_: DataType, floats: _Floats) -> pa.Array:
     fields = sorted(range(len(type_.fields)), key=lambda i: type_.fields[i].name)
-    shown = [_shown(array.field(i), type_.fields[i].type) for i in fields]
+    shown = [_shown(array.field(i), type_.fields[i].type, floats) for i in fields]
     pieces = [
-        pc.binary_join_element_wise(_escaped(type_.fields[i].name), s, ":") for i, s in zip(fields, shown, strict=True)
+        pc.binary_join_element_wise(json_string(type_.fields[i].name), s, ":")
+        for i, s in zip(fields, shown, strict=True)
     ]
     inside = pc.binary_join_element_wise(*pieces, ",") if pieces else pa.repeat(pa.scalar(""), len(array))
     texts = pc.binary_join_element_wise("{", inside, "}", "")

@@ -57,6 +57,8 @@ def cast_type(source: DataType, target: DataType, *, safe: bool = False) -> Data
     """What CAST of one type to another gives (TRY_CAST when `safe`): the target, nullable where the source is or where a
     value may not fit, parts of nested types included."""
     nullable = safe or source.nullable or source.root is _R.NULL or cast_overflows(source, target)
+    # Null of JSON is NULL.
+    nullable |= source.root is _R.VARIANT and target.root is not _R.VARIANT
     if source.root is target.root and target.is_nested:
         target = _parts(source, target, safe)
     return target.materialized().with_nullable(nullable)

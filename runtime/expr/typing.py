@@ -19,6 +19,7 @@ from runtime.core.types import (
     SMALLINT,
     STRING_LENGTH,
     TINYINT,
+    VARIANT,
     DataType,
     RowField,
     TypeRoot,
@@ -176,6 +177,7 @@ _IMPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     _R.INTERVAL_MONTH: frozenset({_R.INTERVAL_MONTH}),
     _R.INTERVAL_SECOND: frozenset({_R.INTERVAL_SECOND}),
     _R.BITMAP: frozenset({_R.BITMAP}),
+    _R.VARIANT: frozenset({_R.VARIANT}),
 }
 _TIME_SOURCES = frozenset({_R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ})
 _EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
@@ -190,7 +192,9 @@ _EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     _R.INTERVAL_MONTH: frozenset({_R.INTERVAL_MONTH, _R.INT}),
     _R.INTERVAL_SECOND: frozenset({_R.INTERVAL_SECOND, _R.BIGINT}),
     _R.BITMAP: frozenset({_R.BITMAP}),
+    _R.VARIANT: frozenset({_R.VARIANT}),
 }
+_IN_VARIANTS = _CHARS | _NUMBERS | {_R.BOOLEAN, _R.VARIANT}
 
 
 def implicit_cast(source: DataType, target: DataType) -> bool:
@@ -206,7 +210,30 @@ def explicit_cast(source: DataType, target: DataType) -> bool:
         # Flink: a bare CAST(12 AS INTERVAL YEAR TO MONTH) is refused by name, CAST(5 AS INTERVAL MONTH) is not; both
         # mean months.
         return True
+    if source.root is _R.VARIANT:
+        return _from_variant(target)
+    if target.root is _R.VARIANT:
+        return _to_variant(source)
     return _castable(source, target, _EXPLICIT)
+
+
+def _from_variant(target: DataType) -> bool:
+    """Whether a VARIANT can be read as another type: a scalar that JSON has, or an ARRAY, MAP or ROW of such. As in Flink
+    2.4; its times and bytes are not there, because JSON has none."""
+    match target.root:
+        case _R.ARRAY:
+            return explicit_cast(VARIANT, target.children[0])
+        case _R.MAP:
+            return target.children[0].is_character and explicit_cast(VARIANT, target.children[1])
+        case _R.ROW:
+            return all(explicit_cast(VARIANT, f.type) for f in target.fields)
+        case _:
+            return target.root in _IN_VARIANTS
+
+
+def _to_variant(source: DataType) -> bool:
+    """Whether a value can become a VARIANT: what `_from_variant` reads."""
+    return source.root is _R.NULL or _from_variant(source)
 
 
 def _castable(source: DataType, target: DataType, rules: dict[TypeRoot, frozenset[TypeRoot]]) -> bool:

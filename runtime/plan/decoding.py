@@ -25,7 +25,7 @@ import pyarrow as pa
 from runtime.core.errors import FormatError, SqlEngineError, did_you_mean
 from runtime.core.node import Node, node_fields
 from runtime.core.types import DataType, TypeRoot
-from runtime.expr.bitmaps import given
+from runtime.expr.given import given
 from runtime.expr.nodes import Constants, Literal
 from runtime.plan.values import CLASSES
 

@@ -14,8 +14,10 @@ from runtime.core.types import INT, DataType, TypeRoot
 
 if TYPE_CHECKING:
     import sqlengine.api.bitmap as _bitmap
+    import sqlengine.api.variant as _variant
 else:
     _bitmap = Room("sqlengine.api.bitmap")
+    _variant = Room("sqlengine.api.variant")
 
 __all__ = ["Row", "RowKind", "Timestamp9", "python_values"]
 
@@ -147,7 +149,7 @@ def python_values(column: pa.Array, type_: DataType) -> list[Any]:
     """A column as Python values: `datetime` (LTZ in UTC; above microseconds `Timestamp9`), `Decimal`, `bytes`,
     `timedelta` (INTERVAL of days; of months a number), lists for ARRAY, tuples for ROW (a `Row` with field names),
     dicts for MAP and MULTISET (value to count),
-    `Bitmap` for BITMAP."""
+    `Bitmap` for BITMAP; `Variant` for VARIANT."""
     match type_.root:
         case TypeRoot.ARRAY:
             items = python_values(column.values, type_.children[0])
@@ -161,6 +163,8 @@ def python_values(column: pa.Array, type_: DataType) -> list[Any]:
             ]
         case TypeRoot.BITMAP:
             return [None if data is None else _bitmap.Bitmap.deserialize(data) for data in column.to_pylist()]
+        case TypeRoot.VARIANT:
+            return [None if text is None else _variant.Variant(text) for text in column.to_pylist()]
         case TypeRoot.ROW:
             names = tuple(f.name for f in type_.fields)
             fields = [python_values(column.field(i), f.type) for i, f in enumerate(type_.fields)]

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
 from runtime.core.rooms import Room
-from runtime.core.types import STRING, DataType, RowField, TypeRoot, array, char, map_of
+from runtime.core.types import STRING, VARIANT, DataType, RowField, TypeRoot, array, char, map_of
 from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal, Parameter
 from runtime.expr.nullability import cast_type
 from runtime.expr.typing import comparison_type, explicit_cast, implicit_cast
@@ -107,9 +107,18 @@ def _item(binder: ExpressionRules, tree: exp.Bracket) -> Expr:
                     hint="for example ['key']" if key.is_character else f"CAST it AS {key}",
                 )
             return Call("ITEM", (value, cast_to(index, key_type, span)), value_type.with_nullable(True), span=span)
+        case TypeRoot.VARIANT:
+            if not index.type.is_integer and not index.type.is_character:
+                raise TypeMismatchError(
+                    f"a part of a VARIANT has a name or a number, not a {index.type.with_nullable(True)}",
+                    code="E1302",
+                    span=span,
+                    hint="for example v['key'] or v[1]",
+                )
+            return Call("ITEM", (value, index), VARIANT, span=span)
         case _:
             raise TypeMismatchError(
-                f"[..] takes an ARRAY or a MAP, not {value.type.with_nullable(True)}",
+                f"[..] takes an ARRAY, a MAP or a VARIANT, not {value.type.with_nullable(True)}",
                 code="E1302",
                 span=span,
                 hint="a field of a row is read as r.name",

@@ -40,6 +40,7 @@ _PLAIN: dict[str, DataType] = {
     "STRING": types.STRING,
     "BYTES": types.BYTES,
     "BITMAP": types.BITMAP,
+    "VARIANT": types.VARIANT,
     "NULL": types.NULL,
 }
 _OF_POSTGRES: dict[str, DataType] = {
@@ -54,7 +55,6 @@ _OF_POSTGRES: dict[str, DataType] = {
 }
 """PostgreSQL's names of types that mean nothing else here."""
 _LATER = {
-    "VARIANT": "VARIANT",
     "RAW": "RAW",
     "STRUCTURED": "a structured type",
     "TIMESTAMP_TZ": "TIMESTAMP WITH TIME ZONE",

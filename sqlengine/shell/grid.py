@@ -46,6 +46,7 @@ _TEXTS = frozenset(
         TypeRoot.MULTISET,
         TypeRoot.ROW,
         TypeRoot.BITMAP,
+        TypeRoot.VARIANT,
     )
 )
 

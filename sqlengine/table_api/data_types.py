@@ -85,6 +85,11 @@ class DataTypes:
         return sql.BYTES.with_nullable(nullable)
 
     @staticmethod
+    def VARIANT(nullable: bool = True) -> DataType:
+        """A value of JSON, whatever its kind."""
+        return sql.VARIANT.with_nullable(nullable)
+
+    @staticmethod
     def BITMAP(nullable: bool = True) -> DataType:
         """A set of 32-bit integers."""
         return sql.BITMAP.with_nullable(nullable)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.core.errors import TypeMismatchError
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot, from_arrow
-from runtime.expr.bitmaps import given
+from runtime.expr.given import given
 from sqlengine.table_api.data_types import column_types, schema_of
 
 __all__ = ["arrow_of_frame", "carried", "elements"]

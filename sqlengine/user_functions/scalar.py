@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from runtime.core.errors import ExpressionError, SqlEngineError
 from runtime.core.types import DataType, TypeRoot
-from runtime.expr.bitmaps import given
 from runtime.expr.columns import as_array
 from runtime.expr.function import EvalContext, Value
+from runtime.expr.given import given
 from sqlengine.api.rows import python_values
 
 __all__ = ["as_column", "called", "columns_of", "row_calls", "vector_calls"]

@@ -41,6 +41,7 @@ _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Arrays, maps and rows", (library.construct, library.collection, library.collection_maps, library.series)),
     ("Bitmaps", (library.bitmap,)),
     ("JSON", (library.json_query, library.json_values)),
+    ("Variants", (library.variant,)),
     ("Others", (library.auxiliary,)),
     ("Aggregates", (library.aggregate,)),
     ("Windows and OVER", (library.window,)),
@@ -154,7 +155,9 @@ def _examples() -> dict[str, tuple[str, str]]:
         text = re.fullmatch(r"SELECT (.*) AS r", vector["sql"])
         if vector["id"] in differ or "value" not in vector or text is None or " FROM (" in text[1]:
             continue
-        value = vector["value"]["string"]
+        value = vector["value"].get("string", vector["value"]["json"])
+        if not isinstance(value, str | None):
+            continue
         plain = (value or "").isprintable() and text[1].isprintable() and text[1].isascii()
         if not plain or len(text[1]) > _LONGEST_EXAMPLE or len(value or "") > _LONGEST_EXAMPLE or value == "":
             continue

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
 from runtime.core.errors import ExpressionError
+from runtime.core.rooms import Room
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.cast.conversion import Convert, Converted, convert_nothing
 from runtime.expr.cast.nested import convert_nested
@@ -17,6 +20,11 @@ from runtime.expr.cast.times import in_range, time_to_time
 from runtime.expr.columns import as_array, integers_of, validity
 from runtime.expr.function import EvalContext, Value
 from runtime.expr.typing import explicit_cast
+
+if TYPE_CHECKING:
+    import runtime.expr.cast.variants as _variants
+else:
+    _variants = Room("runtime.expr.cast.variants")
 
 __all__ = ["cast_array", "convert"]
 
@@ -56,6 +64,10 @@ def convert(array: pa.Array, source: DataType, target: DataType, time_zone: str)
         return Converted(array)
     if source.root is _R.NULL:
         return convert_nothing(array, source, target, time_zone)
+    if source.root is _R.VARIANT:
+        return _variants.from_variant(array, target)
+    if target.root is _R.VARIANT:
+        return _variants.to_variant(array, source)
     if target.is_character:
         return Converted(fit_text(to_text(array, source, time_zone), target))
     if source.is_nested:

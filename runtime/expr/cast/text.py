@@ -32,7 +32,7 @@ _R = TypeRoot
 def to_text(array: pa.Array, type_: DataType, time_zone: str) -> pa.Array:
     """The texts of a column; NULL stays NULL."""
     match type_.root:
-        case _R.CHAR | _R.VARCHAR | _R.DESCRIPTOR:
+        case _R.CHAR | _R.VARCHAR | _R.DESCRIPTOR | _R.VARIANT:
             return array
         case _R.BINARY | _R.VARBINARY:
             return bytes_as_text(array)

@@ -35,6 +35,7 @@ from runtime.expr.library import (
     temporal_rounding,
     temporal_text,
     url,
+    variant,
     window,
 )
 
@@ -66,6 +67,7 @@ _FAMILIES: tuple[Sequence[AnyFunction], ...] = (
     collection_maps.FAMILY.functions,
     series.FAMILY.functions,
     bitmap.FAMILY.functions,
+    variant.FAMILY.functions,
     json_query.FAMILY.functions,
     json_values.FAMILY.functions,
     auxiliary.FAMILY.functions,

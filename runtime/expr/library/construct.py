@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError, TypeMismatchError, did_you_mean
-from runtime.core.types import DataType, RowField, TypeRoot, array, map_of
+from runtime.core.types import VARIANT, DataType, RowField, TypeRoot, array, map_of
 from runtime.expr.columns import as_array, numbers
 from runtime.expr.compare import same_rows
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import Family
+from runtime.expr.library.variant import item_of
 from runtime.expr.lists import built, by_row, map_built, parts_of
 from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type
@@ -122,19 +123,24 @@ def _item_rule(types: CallTypes) -> _Typed | None:
     if types[0].root is _R.MAP:
         key, value = types[0].children
         return (types[0], key.with_nullable(types[1].nullable)), value.with_nullable(True)
+    if types[0].root is _R.VARIANT and (types[1].is_integer or types[1].is_character):
+        return tuple(types), VARIANT
     return None
 
 
 @FAMILY.special(
     "ITEM",
     _item_rule,
-    "The n-th element of an array, from 1, or the value of a key of a map; NULL when there is none.",
-    form=("ARRAY or MAP", "ANY"),
+    "The n-th element of an array, from 1, or the value of a key of a map or object; NULL when there is none.",
+    form=("ARRAY, MAP or VARIANT", "ANY"),
     nulls=Nulls.RULE,
-    syntax="array[n], map[key]",
+    can_fail=True,
+    syntax="array[n], map[key], variant[n], variant[key]",
 )
 @by_row
 def item(context: EvalContext, length: int, collection: pa.Array, key: pa.Array) -> pa.Array:
+    if context.arg_types[0].root is _R.VARIANT:
+        return item_of(collection, key)
     parts = parts_of(collection)
     if context.arg_types[0].root is _R.MAP:
         rows = pa.array(parts.rows)

@@ -55,6 +55,7 @@ from runtime.core.types import (
     TIME,
     TIMESTAMP,
     TIMESTAMP_LTZ,
+    VARIANT,
     DataType,
     TypeRoot,
     decimal,
@@ -100,6 +101,7 @@ __all__ = [
     "TEXT",
     "TIMESTAMP_ANY",
     "TIME_",
+    "VARIANT_",
     "WHOLE_",
     "Declare",
     "Family",
@@ -132,6 +134,7 @@ CHARACTER = family("CHARACTER", frozenset({_R.CHAR, _R.VARCHAR}), STRING)
 TEXT = CHARACTER
 BINARY_ = family("BINARY", frozenset({_R.BINARY, _R.VARBINARY}), BYTES)
 STRING_OR_BYTES = family("CHARACTER or BINARY", frozenset({_R.CHAR, _R.VARCHAR, _R.BINARY, _R.VARBINARY}), STRING)
+VARIANT_ = family("VARIANT", frozenset({_R.VARIANT}), VARIANT)
 BITMAP_ = family("BITMAP", frozenset({_R.BITMAP}), BITMAP)
 BOOLEAN_ = family("BOOLEAN", frozenset({_R.BOOLEAN}), BOOLEAN)
 NUMERIC = family("NUMERIC", _NUMBERS, INT)
