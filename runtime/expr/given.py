@@ -14,12 +14,13 @@ import pyarrow as pa
 from runtime.core.errors import ExpressionError
 from runtime.core.rooms import Room
 from runtime.core.types import INT, DataType, TypeRoot
-from runtime.kernels.variants import MADE, SKIPPED, double_text, parse
 
 if TYPE_CHECKING:
     import runtime.expr.bitmaps as _bitmaps
+    import runtime.kernels.variants as _variants
 else:
     _bitmaps = Room("runtime.expr.bitmaps")
+    _variants = Room("runtime.kernels.variants")
 
 __all__ = ["JsonText", "given"]
 
@@ -58,8 +59,8 @@ def given(values: Any, type_: DataType) -> Any:
 
 
 def _checked(texts: pa.Array) -> pa.Array:
-    values, state = parse(texts, np.ones(len(texts), np.bool_), floats=True)
-    wrong = np.flatnonzero((state != MADE) & (state != SKIPPED))
+    values, state = _variants.parse(texts, np.ones(len(texts), np.bool_), floats=True)
+    wrong = np.flatnonzero((state != _variants.MADE) & (state != _variants.SKIPPED))
     if len(wrong):
         raise ExpressionError(f"'{texts[int(wrong[0])].as_py()[:_SHOWN]}' is no JSON", code="E2002")
     return values
@@ -111,7 +112,7 @@ def _variant(value: Any, level: int = 0) -> str:
         case int() | Decimal() if Decimal(value).is_finite():
             return _canonical(format(Decimal(value), "f"))
         case float() if math.isfinite(value):
-            return double_text(value)
+            return _variants.double_text(value)
         case list() | tuple():
             return f"[{','.join(_variant(v, level + 1) for v in value)}]"
         case dict() if all(isinstance(k, str) for k in value):

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
+from runtime.core.rooms import Room
 from runtime.core.types import VARIANT
 from runtime.expr.columns import as_array
 from runtime.expr.function import EvalContext, Nulls, Value, optional
 from runtime.expr.json_text import quoted
 from runtime.expr.library.declare import BOOLEAN_, CHARACTER, Family
-from runtime.kernels.variants import LEFT, REPEATED, elements, members, parse
+
+if TYPE_CHECKING:
+    import runtime.kernels.variants as _variants
+else:
+    _variants = Room("runtime.kernels.variants")
 
 __all__ = ["FAMILY", "item_of"]
 
@@ -30,11 +37,11 @@ def _parsed(context: EvalContext, text: Value, repeats: Value | None, safe: bool
         allowed = flags.fill_null(False).to_numpy(zero_copy_only=False)
         if flags.null_count:
             texts = pc.if_else(flags.is_valid(), texts, None)
-    made, state = parse(texts, allowed)
+    made, state = _variants.parse(texts, allowed)
     failed = np.flatnonzero(state > 0)
     if len(failed) and not safe:
         shown = texts[int(failed[0])].as_py()[:_SHOWN]
-        if state[failed[0]] == REPEATED:
+        if state[failed[0]] == _variants.REPEATED:
             raise ExpressionError(
                 f"'{shown}' has a key twice in an object",
                 code="E2002",
@@ -78,10 +85,10 @@ def item_of(values: pa.Array, key: pa.Array) -> pa.Array:
     """
     named = pa.types.is_string(key.type)
     if named:
-        found, state = members(values, quoted(key))
+        found, state = _variants.members(values, quoted(key))
     else:
-        found, state = elements(values, key.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
-    wrong = np.flatnonzero(state == LEFT)
+        found, state = _variants.elements(values, key.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+    wrong = np.flatnonzero(state == _variants.LEFT)
     if len(wrong):
         row = int(wrong[0])
         shown = values[row].as_py()[:_SHOWN]
