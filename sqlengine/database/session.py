@@ -120,9 +120,8 @@ class Session:
         self.own_functions: dict[str, UserFunctionEntry] = {}
         """The same, as their user has made them, by name in capitals."""
         self.functions = FunctionRegistry(ChainMap(self.own_registry.functions, self.database.functions.functions))
-        self.user_functions: Mapping[str, UserFunctionEntry] = ChainMap(
-            self.own_functions, self.database.user_functions
-        )
+        self.user_functions: Mapping[str, UserFunctionEntry]
+        self.user_functions = ChainMap(self.own_functions, self.database.user_functions)
         """Functions that users have made, those of this session first."""
         self.registry = self.database.registry
         self.rejected = self.database.rejected
@@ -153,6 +152,7 @@ class Session:
         """What the statement at hand may have got wrong, with the place in its text."""
         self.noted_options: dict[str, str] = {}
         """Options of Flink that were set and change nothing here, with what is to say of them; "" once that was said."""
+        self.modules = {"core": True}  # Those that are loaded, in order, and whether each is used.
         self.target = JobTarget()
         self.logged: int | None = None
         """The epoch of the log that has all that the statement at hand has changed; None when nothing tells."""

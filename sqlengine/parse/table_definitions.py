@@ -190,7 +190,7 @@ class TableGrammar(QueryGrammar):
             fields["query"] = self.query_text()
         elif elements.order:
             self.refuse("a column needs a type", elements.order[0].span, f"for example {elements.order[0]} STRING")
-        elif replace:
+        elif replace and not create:
             self.fail("AS", hint="REPLACE TABLE takes the rows of a query")
         return CreateTable(
             name,

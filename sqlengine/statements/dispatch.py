@@ -165,18 +165,7 @@ _AT_A_VERSION = (
 _DEFINE_NOTHING = (st.Subscribe, st.Explain, st.Backup)
 
 
-_PYTHON = (
-    "there is no JVM here: CREATE FUNCTION f AS 'package.module.function' LANGUAGE PYTHON takes a function of yours"
-)
-_MODULES = "all functions are there without modules: SHOW FUNCTIONS lists them"
-_INSTEAD: dict[type[st.Statement], str] = {
-    st.AddJar: _PYTHON,
-    st.RemoveJar: _PYTHON,
-    st.LoadModule: _MODULES,
-    st.UnloadModule: _MODULES,
-    st.UseModules: _MODULES,
-    st.Call: "there are no procedures; HELP lists the statements of the shell",
-}
+_INSTEAD: dict[type[st.Statement], str] = {st.Call: "there are no procedures; HELP lists the statements of the shell"}
 """What to do instead of statements of Flink that are not there."""
 
 
@@ -197,6 +186,11 @@ _RUN: dict[type[st.Statement], str] = {
     st.Backup: "lasting:backup",
     st.Restore: "lasting:restore",
     st.Subscribe: "subscribe:subscribe",
+    st.LoadModule: "modules:load_module",
+    st.UnloadModule: "modules:unload_module",
+    st.UseModules: "modules:use_modules",
+    st.AddJar: "modules:add_jar",
+    st.RemoveJar: "modules:add_jar",
     ddl.CreateTable: "tables:create_table",
     st.DropTable: "tables:drop_table",
     ddl.AlterTable: "alter_table:alter_table",

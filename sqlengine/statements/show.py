@@ -96,10 +96,9 @@ def _functions(statement: st.Show, session: Session) -> Result:
 
 def _modules(statement: st.Show, session: Session) -> Result:
     if statement.full:
-        return Result.table(
-            Schema.of(("module name", STRING.not_null()), ("used", BOOLEAN.not_null())), [["core"], [True]]
-        )
-    return _list("module name", ["core"], statement)
+        names, used = list(session.modules), list(session.modules.values())
+        return Result.table(Schema.of(("module name", STRING.not_null()), ("used", BOOLEAN.not_null())), [names, used])
+    return _list("module name", [name for name, used in session.modules.items() if used], statement)
 
 
 def _jobs(statement: st.Show, session: Session) -> Result:

@@ -128,7 +128,7 @@ def _check_place(existing: CatalogObject | None, statement: st.CreateTable, sess
                 f'there is no table "{name}" to replace', code="E1407", span=span, hint="use CREATE OR REPLACE TABLE"
             )
         return
-    if not statement.replace:
+    if not statement.replace or statement.query is None:
         hint = "use IF NOT EXISTS, or DROP it first"
         raise CatalogError(f'"{name}" exists already', code="E1401", span=span, hint=hint)
     if not isinstance(existing, CatalogTable):

@@ -61,7 +61,7 @@ class FeedAdapter:
         assert self._environment is not None
         self._environment.session.harness.cut = FeedCut(self._feed, self._clock) if self._feed else None
         result = self._environment.execute_sql(sql)
-        return [(row.kind, tuple(_plain(v) for v in row)) for row in result.collect()] if result.is_query else []
+        return [(row.kind, tuple(_plain(v) for v in row)) for row in result.collect()]
 
 
 def _plain(value: Any) -> Any:
