@@ -13,14 +13,36 @@ says which row is mapped to what.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
 from runtime.core.cancellation import look
 from runtime.core.errors import ExpressionError, InternalError
+from runtime.kernels.grow import expand_ranges
 from runtime.kernels.native import kernel
 
-__all__ = ["COUNTS", "FINAL", "NOT_BEGUN", "START", "STATE", "TIME", "Automaton", "Rules", "Runs", "Steps", "walk"]
+__all__ = [
+    "COUNTS",
+    "FINAL",
+    "NOT_BEGUN",
+    "PAST_LAST_ROW",
+    "START",
+    "STATE",
+    "TIME",
+    "TO_FIRST",
+    "TO_LAST",
+    "TO_NEXT_ROW",
+    "VARIABLE_BITS",
+    "Automaton",
+    "Paths",
+    "Rules",
+    "Runs",
+    "Steps",
+    "first_row_again",
+    "nothing_mapped",
+    "walk",
+]
 
 _match_walk = kernel("match_walk", "iiiwwwIiiwwiiiwiiiIIIIIInnnnnn")
 
@@ -29,7 +51,11 @@ FINAL = 0
 START, TIME, STATE, COUNTS = 0, 1, 2, 3
 """The words of a run."""
 NOT_BEGUN = np.iinfo(np.int64).max
-_PAST_LAST_ROW, _TO_NEXT_ROW, _TO_FIRST = 0, 1, 2
+VARIABLE_BITS = 6
+"""Of a step of a path: these low bits are the variable, those above how many rows in turn are mapped to it."""
+PAST_LAST_ROW, TO_NEXT_ROW, TO_FIRST, TO_LAST = range(4)
+"""Where matching goes on after a match."""
+_NO_BEGIN = np.empty(0, np.int64)
 _NO_ROOM, _FIRST_ROW_AGAIN, _NOTHING_MAPPED = 1, 2, 3
 _DONE, _RUNS_USED, _HELD_USED, _MATCHES_USED, _FAILED = range(5)
 
@@ -56,18 +82,19 @@ class Automaton:
 class Rules:
     """`after`: 0 past the last row, 1 to the next row, 2 to the first and 3 to the last row of the variables whose bits are
     in `skip_to`; `within`: the length of no match, milliseconds (0: none); `asked`: bits of the variables whose conditions
-    depend on the run."""
+    depend on the run; `counted`: a run has the number of rows of each variable."""
 
     variables: int
     after: int
     skip_to: int
     within: int
     asked: int
+    counted: bool = True
 
     @property
     def width(self) -> int:
         """The words of a run."""
-        return COUNTS + self.variables
+        return COUNTS + self.variables * self.counted
 
 
 @dataclass(slots=True)
@@ -88,11 +115,55 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class Paths:
+    """To what the rows of runs are mapped: the steps of run r from `begin[r]` up to before `begin[r + 1]` of `steps`."""
+
+    begin: np.ndarray
+    steps: np.ndarray
+
+    @classmethod
+    def none(cls, runs: int) -> Paths:
+        """Of runs without rows."""
+        return cls(np.zeros(runs + 1, np.int64), np.empty(0, np.int64))
+
+    @classmethod
+    def of(cls, lists: list[list[int]]) -> Paths:
+        begin = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+        return cls(begin, np.array([step for steps in lists for step in steps], np.int64))
+
+    def take(self, runs: np.ndarray) -> Paths:
+        """Those of some runs, by number."""
+        sizes = np.diff(self.begin)[runs]
+        begin = np.zeros(len(runs) + 1, np.int64)
+        np.cumsum(sizes, out=begin[1:])
+        return Paths(begin, self.steps[expand_ranges(self.begin[:-1][runs], sizes)[1]])
+
+    @staticmethod
+    def together(parts: list[Paths]) -> Paths:
+        sizes = np.concatenate([np.diff(part.begin) for part in parts])
+        begin = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=begin[1:])
+        return Paths(begin, np.concatenate([part.steps for part in parts]))
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of all runs, one run after the other: `(run, variable)`."""
+        counts = self.steps >> VARIABLE_BITS
+        run = np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
+        return np.repeat(run, counts), np.repeat(self.steps & ((1 << VARIABLE_BITS) - 1), counts)
+
+
+@dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs (n, width) in the order of their heaps, those of partition p from `begin[p]` up to before `begin[p + 1]`."""
+    """Runs (n, width) in the order of their heaps, or by preference where they have `paths`; those of partition p from
+    `begin[p]` up to before `begin[p + 1]`."""
 
     begin: np.ndarray
     rows: np.ndarray
+    paths: Paths | None = None
+
+    def take(self, runs: np.ndarray) -> Runs:
+        """Some, by number, without their partitions."""
+        return Runs(_NO_BEGIN, self.rows[runs], None if self.paths is None else self.paths.take(runs))
 
 
 def walk(
@@ -175,19 +246,29 @@ def walk(
 
 def _check(failed: int) -> None:
     if failed == _FIRST_ROW_AGAIN:
-        raise ExpressionError(
-            "AFTER MATCH SKIP leads to the first row of the match, so the same match would be found for ever",
-            code="E2017",
-            hint="skip to a variable behind the first row, or SKIP TO NEXT ROW",
-        )
+        first_row_again()
     if failed == _NOTHING_MAPPED:
-        raise ExpressionError(
-            "AFTER MATCH SKIP leads to a variable to which no row of the match is mapped",
-            code="E2017",
-            hint="skip to a variable that is not optional",
-        )
+        nothing_mapped()
     if failed not in (0, _NO_ROOM):
         raise InternalError(f"the walk of a pattern failed ({failed})")
+
+
+def first_row_again() -> NoReturn:
+    """Raise E2017: AFTER MATCH SKIP leads to the first row of the match."""
+    raise ExpressionError(
+        "AFTER MATCH SKIP leads to the first row of the match, so the same match would be found for ever",
+        code="E2017",
+        hint="skip to a variable behind the first row, or SKIP TO NEXT ROW",
+    )
+
+
+def nothing_mapped() -> NoReturn:
+    """Raise E2017: AFTER MATCH SKIP leads to a variable without rows."""
+    raise ExpressionError(
+        "AFTER MATCH SKIP leads to a variable to which no row of the match is mapped",
+        code="E2017",
+        hint="skip to a variable that is not optional",
+    )
 
 
 # --- the twin -------------------------------------------------------------------------------------------------------------
@@ -321,17 +402,17 @@ class _Walker:
             match = _take_first(self.held)
             counts = match[COUNTS:]
             bound = match[START]
-            if rules.after == _PAST_LAST_ROW:
+            if rules.after == PAST_LAST_ROW:
                 bound += sum(counts)
-            elif rules.after == _TO_NEXT_ROW:
+            elif rules.after == TO_NEXT_ROW:
                 bound += 1
             else:
                 mapped = [v for v, count in enumerate(counts) if rules.skip_to >> v & 1 and count]
                 if not mapped:
                     _check(_NOTHING_MAPPED)
-                to = mapped[0 if rules.after == _TO_FIRST else -1]
+                to = mapped[0 if rules.after == TO_FIRST else -1]
                 bound += sum(counts[:to])
-                bound += 0 if rules.after == _TO_FIRST else counts[to] - 1
+                bound += 0 if rules.after == TO_FIRST else counts[to] - 1
                 if bound == match[START]:
                     _check(_FIRST_ROW_AGAIN)
             self.runs, self.held = _pruned(self.runs, bound), _pruned(self.held, bound)

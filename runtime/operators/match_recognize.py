@@ -10,13 +10,29 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.kernels.grouping import group_ids
-from runtime.kernels.match_walk import COUNTS, NOT_BEGUN, START, STATE, Rules, Runs, Steps, walk
+from runtime.kernels.match_paths import walk_paths
+from runtime.kernels.match_walk import (
+    NOT_BEGUN,
+    PAST_LAST_ROW,
+    START,
+    STATE,
+    TO_FIRST,
+    TO_LAST,
+    TO_NEXT_ROW,
+    Paths,
+    Rules,
+    Runs,
+    Steps,
+    walk,
+)
 from runtime.kernels.sort import sort_indices
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.match_automaton import automaton
 from runtime.operators.match_numbers import MatchNumbers
+from runtime.operators.match_paths import PathReader
 from runtime.operators.match_runs import OpenRuns
-from runtime.operators.match_values import LaidRows, ValueReader
+from runtime.operators.match_threads import thread_automaton
+from runtime.operators.match_values import LaidRows, MappedRows, ValueReader
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
 from runtime.plan.nodes import MatchExec
@@ -28,10 +44,10 @@ from runtime.state.timed_table import timed_table
 __all__ = ["MatchOperator"]
 
 _AFTER = {
-    AfterMatch.PAST_LAST_ROW: 0,
-    AfterMatch.TO_NEXT_ROW: 1,
-    AfterMatch.TO_FIRST: 2,
-    AfterMatch.TO_LAST: 3,
+    AfterMatch.PAST_LAST_ROW: PAST_LAST_ROW,
+    AfterMatch.TO_NEXT_ROW: TO_NEXT_ROW,
+    AfterMatch.TO_FIRST: TO_FIRST,
+    AfterMatch.TO_LAST: TO_LAST,
 }
 
 
@@ -56,7 +72,8 @@ class MatchOperator(Operator):
         self._time = node.order[0].index
         computed = {column for _, column in node.alone}
         self._shown = [i for i in range(len(schema)) if i not in computed]
-        self._automaton = automaton(pattern)
+        standard = pattern.shape is not None
+        self._automaton = thread_automaton(pattern) if standard else automaton(pattern)
         asked = 0
         for variable, _ in node.asked:
             asked |= 1 << variable
@@ -66,10 +83,12 @@ class MatchOperator(Operator):
             sum(1 << v for v in pattern.members(pattern.skip_to)),
             pattern.within,
             asked,
+            counted=not standard,
         )
         self._asked = [(v, JoinCondition(e, len(schema), context)) for v, e in node.asked]
-        self._tested = [ValueReader(value, pattern, schema.types) for value in node.tested]
-        self._found = [None if value.is_number else ValueReader(value, pattern, schema.types) for value in node.found]
+        reader = PathReader if standard else ValueReader
+        self._tested = [reader(value, pattern, schema.types) for value in node.tested]
+        self._found = [None if value.is_number else reader(value, pattern, schema.types) for value in node.found]
         self._numbers = MatchNumbers(node) if node.numbers else None
         self._open = OpenRuns(node, self._rules.width, self._automaton.start)
         self._waiting = TimedRows(schema, keyed=False) if node.rowtime else None
@@ -196,7 +215,11 @@ class MatchOperator(Operator):
             if not reach >> variable & 1:
                 continue
             places = np.flatnonzero(come & ((alone & bit) != 0))
-            none = np.zeros((len(places), self._rules.width), np.int64)
+            none = Runs(
+                np.empty(0, np.int64),
+                np.zeros((len(places), self._rules.width), np.int64),
+                None if self._rules.counted else Paths.none(len(places)),
+            )
             holds = self._holds(condition, variable, rows, places, none, places, time)
             bits[places[~holds]] &= ~bit
         return bits
@@ -207,28 +230,34 @@ class MatchOperator(Operator):
         variable: int,
         rows: LaidRows,
         places: np.ndarray,
-        runs: np.ndarray,
+        runs: Runs,
         begin: np.ndarray,
         time: EpochTime,
     ) -> np.ndarray:
         """Whether the condition of a variable holds for rows, each after the rows of a run of a partition that begins at a
         place."""
+        mapped = MappedRows(begin, runs, variable)
 
         def value(index: int, chosen: np.ndarray) -> pa.Array:
-            return self._tested[index].read(rows, begin, runs, tested=variable)
+            return self._tested[index].read(rows, mapped)
 
         return condition.holds(rows.column, places, value, np.arange(len(places)), time)
 
     def _to_the_end(
         self, rows: LaidRows, steps: Steps, begin: np.ndarray, runs: Runs, held: Runs, now: int, time: EpochTime
-    ) -> tuple[Runs, Runs, np.ndarray]:
+    ) -> tuple[Runs, Runs, Runs]:
         """Walks all partitions to their ends. Those that ask for conditions go on together when these are known."""
         active = np.arange(len(begin), dtype=np.int64)
         answers, answered = np.zeros(len(runs.rows), np.uint64), np.zeros(len(active), np.int64)
         done: list[tuple[np.ndarray, Runs, Runs]] = []
         matches: list[np.ndarray] = []
+        paths: list[Paths] = []
         while True:
-            runs, held, found = walk(self._automaton, self._rules, steps, runs, held, answers, answered, now)
+            if self._rules.counted:
+                runs, held, found = walk(self._automaton, self._rules, steps, runs, held, answers, answered, now)
+            else:
+                runs, found, on = walk_paths(self._automaton, self._rules, steps, runs, answers, answered, now)
+                paths.append(on)
             found[:, 0] = active[found[:, 0]]
             matches.append(found)
             goes_on = steps.at < steps.end
@@ -245,7 +274,7 @@ class MatchOperator(Operator):
         return (
             _together([(a, r) for a, r, _ in done], len(begin)),
             _together([(a, h) for a, _, h in done], len(begin)),
-            np.concatenate(matches),
+            Runs(np.empty(0, np.int64), np.concatenate(matches), Paths.together(paths) if paths else None),
         )
 
     def _answers(self, rows: LaidRows, steps: Steps, begin: np.ndarray, runs: Runs, time: EpochTime) -> np.ndarray:
@@ -260,23 +289,24 @@ class MatchOperator(Operator):
             asking = np.flatnonzero(wanted & bit)
             if len(asking):
                 of = partition[asking]
-                holds = self._holds(condition, variable, rows, at[asking], runs.rows[asking], begin[of], time)
+                holds = self._holds(condition, variable, rows, at[asking], runs.take(asking), begin[of], time)
                 answers[asking[holds]] |= bit
         return answers
 
     def _output(
-        self, rows: LaidRows, matches: np.ndarray, slots: np.ndarray, begin: np.ndarray, order: np.ndarray
+        self, rows: LaidRows, matches: Runs, slots: np.ndarray, begin: np.ndarray, order: np.ndarray
     ) -> ChangelogBatch | None:
-        """The matches in the order of the rows by which they came."""
-        if not len(matches):
+        """The matches in the order of the rows by which they came; each is its partition, that row, and what a run has
+        behind its first words."""
+        if not len(matches.rows):
             return None
-        matches = matches[np.argsort(order[matches[:, 1]], kind="stable")]
-        partition = matches[:, 0]
-        runs = np.zeros((len(matches), self._rules.width), np.int64)
-        runs[:, START], runs[:, COUNTS:] = matches[:, 2], matches[:, COUNTS:]
+        matches = matches.take(np.argsort(order[matches.rows[:, 1]], kind="stable"))
+        partition = matches.rows[:, 0].copy()
+        matches.rows[:, START] = matches.rows[:, 2]
         keys = self._open.key_columns(slots[partition])
-        numbers = None if self._numbers is None else pa.array(self._numbers.take(keys, len(matches)))
-        values = [numbers if reader is None else reader.read(rows, begin[partition], runs) for reader in self._found]
+        numbers = None if self._numbers is None else pa.array(self._numbers.take(keys, len(partition)))
+        mapped = MappedRows(begin[partition], matches)
+        values = [numbers if reader is None else reader.read(rows, mapped) for reader in self._found]
         return ChangelogBatch.of([*keys, *values], self._node.schema)
 
 
@@ -295,7 +325,8 @@ def _chosen(runs: Runs, chosen: np.ndarray) -> Runs:
     sizes = np.diff(runs.begin)
     begin = np.zeros(int(chosen.sum()) + 1, np.int64)
     np.cumsum(sizes[chosen], out=begin[1:])
-    return Runs(begin, runs.rows[np.repeat(chosen, sizes)])
+    some = runs.take(np.flatnonzero(np.repeat(chosen, sizes)))
+    return Runs(begin, some.rows, some.paths)
 
 
 def _together(parts: list[tuple[np.ndarray, Runs]], partitions: int) -> Runs:
@@ -305,4 +336,7 @@ def _together(parts: list[tuple[np.ndarray, Runs]], partitions: int) -> Runs:
     owner = np.concatenate([np.repeat(active, np.diff(runs.begin)) for active, runs in parts])
     begin = np.zeros(partitions + 1, np.int64)
     np.cumsum(np.bincount(owner, minlength=partitions), out=begin[1:])
-    return Runs(begin, np.concatenate([runs.rows for _, runs in parts])[np.argsort(owner, kind="stable")])
+    paths = [runs.paths for _, runs in parts if runs.paths is not None]
+    every = Runs(begin, np.concatenate([runs.rows for _, runs in parts]), Paths.together(paths) if paths else None)
+    ordered = every.take(np.argsort(owner, kind="stable"))
+    return Runs(begin, ordered.rows, ordered.paths)

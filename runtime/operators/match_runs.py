@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.errors import ExpressionError
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grow import grown
-from runtime.kernels.match_walk import COUNTS, NOT_BEGUN, START, STATE, TIME, Runs
+from runtime.kernels.match_walk import COUNTS, FINAL, NOT_BEGUN, START, STATE, TIME, Paths, Runs
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.match_values import LaidRows
 from runtime.operators.operator import StateSize
@@ -54,6 +55,7 @@ class OpenRuns:
         self._run_slots = SlotAllocator()
         self._lists = (BlockLists(), BlockLists())
         self._runs = np.zeros((0, width), np.int64)
+        self._paths = None if node.pattern.shape is None else ColumnStore([pa.binary()])
         self._partition = np.zeros(0, np.int64)
         self._order = np.zeros(0, np.int64)
         self._kind = np.zeros(0, np.int8)
@@ -69,6 +71,7 @@ class OpenRuns:
     @property
     def state_size(self) -> StateSize:
         parts = (self._keys, self.store, self._row_slots, self._row_lists, self._run_slots, *self._lists, self._by_time)
+        parts += () if self._paths is None else (self._paths,)
         arrays = (self._arrival, self._runs, self._partition, self._order, self._kind)
         size = sum(part.nbytes for part in parts) + sum(array.nbytes for array in arrays)
         return StateSize(len(self._row_slots) + len(self._run_slots), size)
@@ -93,8 +96,10 @@ class OpenRuns:
         return len(self.expired(now)) > 0
 
     def expired(self, now: int) -> np.ndarray:
-        """The partitions with runs that are too long at a time; a partition may be there twice."""
-        if not self._within or now == MIN_WATERMARK or not len(self._by_time):
+        """The partitions with runs that are too long at a time, or that have paths and get no more rows; a partition may be
+        there twice."""
+        no_more = self._paths is not None and now == MAX_WATERMARK
+        if not (self._within or no_more) or now == MIN_WATERMARK or not len(self._by_time):
             return np.empty(0, np.int64)
         limit = np.array([now if now == MAX_WATERMARK else max(now - self._within, MIN_WATERMARK)])
         _, found = self._by_time.range(np.array([_RUN]), None, time_words(limit), True, True)
@@ -110,13 +115,15 @@ class OpenRuns:
         begin = np.zeros(len(slots) + 1, np.int64)
         np.cumsum(np.bincount(owner, minlength=len(slots)) + 1, out=begin[1:])
         rows = np.tile(self._not_begun, (int(begin[-1]), 1))
-        rows[begin[owner] + self._order[found]] = self._runs[found]
+        at = begin[owner] + self._order[found]
+        rows[at] = self._runs[found]
+        paths = None if self._paths is None else _placed(self._paths.take(found)[0], at, len(rows))
         owner, found = self._lists[_HELD].probe(slots)
         held_begin = np.zeros(len(slots) + 1, np.int64)
         np.cumsum(np.bincount(owner, minlength=len(slots)), out=held_begin[1:])
         held = np.empty((int(held_begin[-1]), self._runs.shape[1]), np.int64)
         held[held_begin[owner] + self._order[found]] = self._runs[found]
-        return Runs(begin, rows), Runs(held_begin, held)
+        return Runs(begin, rows, paths), Runs(held_begin, held)
 
     # --- what a step leaves
 
@@ -204,6 +211,8 @@ class OpenRuns:
             self._by_time.remove(old)
             self._run_slots.free(old)
             self._run_table.freed(old)
+            if self._paths is not None:
+                self._paths.free(old)
         for kind, new, chosen in ((_RUN, runs, began), (_HELD, held, np.ones(len(held.rows), np.bool_))):
             owner = owners[kind][chosen]
             if not len(owner):
@@ -211,9 +220,12 @@ class OpenRuns:
             found = new.rows[chosen]
             found[:, START] -= kept_from[owner]
             order = (np.arange(len(new.rows)) - new.begin[owners[kind]])[chosen]
-            self._add_runs(slots[owner], np.full(len(owner), kind, np.int8), order, found)
+            paths = None if new.paths is None else _binary(new.paths.take(np.flatnonzero(chosen)))
+            self._add_runs(slots[owner], np.full(len(owner), kind, np.int8), order, found, paths)
 
-    def _add_runs(self, partitions: np.ndarray, kinds: np.ndarray, order: np.ndarray, runs: np.ndarray) -> np.ndarray:
+    def _add_runs(
+        self, partitions: np.ndarray, kinds: np.ndarray, order: np.ndarray, runs: np.ndarray, paths: pa.Array | None
+    ) -> np.ndarray:
         found = self._run_slots.allocate(len(partitions))
         high = self._run_slots.high
         if high > len(self._runs):
@@ -223,10 +235,15 @@ class OpenRuns:
         self._kind = grown(self._kind, high)
         self._partition[found], self._order[found], self._kind[found] = partitions, order, kinds
         self._runs[found] = runs
+        if self._paths is not None:
+            assert paths is not None
+            self._paths.put(found, [paths])
         for kind in (_RUN, _HELD):
             of_kind = kinds == kind
             self._lists[kind].append(partitions[of_kind], found[of_kind])
-        self._by_time.insert(kinds.astype(np.int64), time_words(runs[:, TIME]), None, found)
+        # A complete run is never too long, and holds the watermark back as a match that is held does.
+        timed = np.where(runs[:, STATE] == FINAL, _HELD, kinds).astype(np.int64)
+        self._by_time.insert(timed, time_words(runs[:, TIME]), None, found)
         self._run_table.wrote(found)
         return found
 
@@ -261,6 +278,7 @@ class OpenRuns:
         spec = self._node.kept("runs")
         names = column_names(spec.schema)
         keys = len(spec.key)
+        with_paths = self._paths is not None
 
         def read(found: np.ndarray) -> list[pa.Array]:
             runs = self._runs[found]
@@ -269,18 +287,22 @@ class OpenRuns:
                 pa.array(a)
                 for a in (self._kind[found], self._order[found], runs[:, START], runs[:, TIME], runs[:, STATE])
             ]
-            return [*self._keys.columns(self._partition[found]), *counts, *own]
+            paths = [] if self._paths is None else self._paths.take(found)
+            return [*self._keys.columns(self._partition[found]), *counts, *paths, *own]
 
         def load(columns: list[pa.Array]) -> np.ndarray:
             kinds, order, start, time, state = (c.to_numpy() for c in columns[-_SAVED:])
             partitions = self.partitions(columns[:keys], len(kinds))
-            counts = [c.to_numpy() for c in columns[keys:-_SAVED]]
-            return self._add_runs(partitions, kinds, order, np.stack([start, time, state, *counts], axis=1))
+            mapped = columns[keys:-_SAVED]
+            counts = [] if with_paths else [c.to_numpy() for c in mapped]
+            runs = np.stack([start, time, state, *counts], axis=1)
+            return self._add_runs(partitions, kinds, order, runs, mapped[0] if with_paths else None)
 
         return StateTable(
             spec.name,
             [
                 *((n, f.type.arrow) for n, f in zip(names, spec.schema, strict=True)),
+                *([("$path", pa.binary())] if with_paths else []),
                 ("$held", pa.int8()),
                 ("$order", pa.int64()),
                 ("$start", pa.int64()),
@@ -292,3 +314,34 @@ class OpenRuns:
             load=load,
             key=spec.key_names,
         )
+
+
+_STEP = 8
+"""Bytes of a step of a path."""
+
+
+def _binary(paths: Paths) -> pa.Array:
+    """Paths as they are kept."""
+    if len(paths.steps) * _STEP > np.iinfo(np.int32).max:
+        raise ExpressionError(
+            "matches that are not complete take more than 2 GB in an epoch",
+            code="E2021",
+            hint="give PATTERN a length: WITHIN INTERVAL '1' HOUR",
+        )
+    ends = pa.py_buffer((paths.begin * _STEP).astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(paths.begin) - 1, [None, ends, pa.py_buffer(paths.steps)])
+
+
+def _placed(kept: pa.Array, at: np.ndarray, runs: int) -> Paths:
+    """The paths of runs, of which those at some numbers are kept; the others have none."""
+    if not len(kept):
+        return Paths.none(runs)
+    _, ends, data = kept.buffers()
+    begin = np.frombuffer(ends, np.int32)[kept.offset : kept.offset + len(kept) + 1].astype(np.int64)
+    steps = np.empty(0, np.int64)
+    if begin[-1] > begin[0]:
+        steps = np.frombuffer(np.frombuffer(data, np.uint8)[begin[0] : begin[-1]].tobytes(), np.int64)
+    every = Paths((begin - begin[0]) // _STEP, steps)
+    sizes = np.zeros(runs + 1, np.int64)
+    sizes[at + 1] = np.diff(every.begin)
+    return Paths(np.cumsum(sizes), every.take(np.argsort(at, kind="stable")).steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,10 @@ from runtime.eval.frames.frame_call import Frames
 from runtime.eval.frames.layout import lay_out
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import expand_ranges
-from runtime.kernels.match_walk import COUNTS, START
+from runtime.kernels.match_walk import COUNTS, START, Runs
 from runtime.plan.pattern import MatchValue, Pattern
 
-__all__ = ["LaidRows", "ValueReader"]
+__all__ = ["LaidRows", "MappedRows", "ValueReader"]
 
 _NAME = STRING.not_null()
 _Range = tuple[np.ndarray, np.ndarray]
@@ -57,9 +58,42 @@ class LaidRows:
         return both.take(take)
 
 
+class MappedRows:
+    """The rows of runs or matches, which are mapped to variables.
+
+    Args:
+        begin: by run the place at which its partition begins.
+        runs: runs, or matches in their form, by their counts or their paths; where runs begin in `runs.begin` has no meaning.
+        tested: one more row of each run, the next, is tested for this variable.
+    """
+
+    def __init__(self, begin: np.ndarray, runs: Runs, tested: int | None = None) -> None:
+        self.start = begin + runs.rows[:, START]
+        self.counts = runs.rows[:, COUNTS:]
+        self.paths = runs.paths
+        self.tested = tested
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def each(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`(run, variable, place)` of each row, by run and place: of runs with paths."""
+        assert self.paths is not None
+        run, variable = self.paths.rows()
+        if self.tested is not None:
+            run = np.concatenate((run, np.arange(len(self), dtype=np.int64)))
+            variable = np.concatenate((variable, np.full(len(self), self.tested, np.int64)))
+            order = np.argsort(run, kind="stable")
+            run, variable = run[order], variable[order]
+        sizes = np.bincount(run, minlength=len(self))
+        first = np.cumsum(sizes) - sizes
+        return run, variable, (self.start - first)[run] + np.arange(len(run))
+
+
 class ValueReader:
-    """One value of `MatchValue`, of the rows of matches or runs. The rows of variables that follow one another do so too, so
-    a variable or a subset has few ranges of rows."""
+    """One value of `MatchValue`, of the rows of matches or runs that have counts. The rows of variables that follow one
+    another do so too, so a variable or a subset has few ranges of rows."""
 
     def __init__(self, value: MatchValue, pattern: Pattern, types: Sequence[DataType]) -> None:
         self._value = value
@@ -73,18 +107,16 @@ class ValueReader:
         self._blocks = _blocks(pattern.members(value.variable))
         self._names = pa.array([v.name for v in pattern.variables], _NAME.arrow)
 
-    def read(self, rows: LaidRows, begin: np.ndarray, runs: np.ndarray, *, tested: int | None = None) -> pa.Array:
-        """The value of each run or match, whose partition begins at a place in the order of `rows`. `tested`: one more
-        row, the next, is tested for this variable."""
-        counts = runs[:, COUNTS:]
-        start = begin + runs[:, START]
+    def read(self, rows: LaidRows, mapped: MappedRows) -> pa.Array:
+        """The value of each run or match."""
+        start, counts, tested = mapped.start, mapped.counts, mapped.tested
         ranges = [_range(start, counts, block, tested) for block in self._blocks]
         if self._value.offset is None:
             found = self._aggregate(rows, start, counts, ranges, tested)
         else:
             places = self._places(ranges, self._value.offset)
             if self._value.names:
-                found = self._names_of(np.arange(len(runs)), places, start, counts, tested)
+                found = self._names_of(np.arange(len(mapped)), places, start, counts, tested)
             else:
                 found = rows.column(self._value.call.args[0], places)
         return found if found.type == self._arrow else found.cast(self._arrow)

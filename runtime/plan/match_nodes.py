@@ -85,15 +85,17 @@ class MatchExec(PhysicalNode):
         by = key_text(schema, self.partition)
         bound = (WATERMARK if self.rowtime else CLOCK) if self.pattern.within else NOTHING
         keys = Schema(tuple(schema[i] for i in self.partition))
-        counts = Schema((*keys.fields, *(Field(f"rows of {v.name}", BIGINT) for v in self.pattern.variables)))
+        # With a shape it does not follow from the numbers of rows which row is mapped to what.
+        counted = self.pattern.variables if self.pattern.shape is None else ()
+        counts = Schema((*keys.fields, *(Field(f"rows of {v.name}", BIGINT) for v in counted)))
         key = tuple(range(len(keys)))
         tables = [
             StateSpec("rows", f"rows of matches that are not complete by {by}", bound, schema, self.partition),
             StateSpec("runs", f"matches that are not complete by {by}", bound, counts, key),
         ]
         if self.numbers:
-            counted = Schema((*keys.fields, Field("number of matches", BIGINT)))
-            tables.append(StateSpec("numbers", f"number of matches by {by}", NOTHING, counted, key))
+            numbers = Schema((*keys.fields, Field("number of matches", BIGINT)))
+            tables.append(StateSpec("numbers", f"number of matches by {by}", NOTHING, numbers, key))
         if self.rowtime:
             waiting = StateSpec("waiting", "rows until their time has come", WATERMARK, schema, self.partition)
             tables.insert(0, waiting)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from runtime.expr.nodes import Frame, FrameBound
 from runtime.expr.zones import instant_to_local
 from runtime.plan.decoding import Wrong
-from runtime.plan.pattern import AfterMatch, Pattern
+from runtime.plan.pattern import MOST_PLACES, AfterMatch, Pattern, PatternPart
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
 
 __all__ = ["check_frame", "check_pattern", "check_window", "check_zone", "not_below", "placed", "within"]
@@ -82,6 +82,21 @@ def check_pattern(pattern: Pattern) -> None:
         within(pattern.skip_to, len(pattern.variables) + len(pattern.subsets), "pattern", "skip_to")
     if pattern.within < 0:
         raise placed(Wrong("it is at least 0"), "pattern", "within")
+    if pattern.shape is not None:
+        _check_part(pattern.shape, len(pattern.variables), "pattern", "shape")
+        if pattern.shape.places > MOST_PLACES:
+            raise placed(Wrong(f"variables stand in it {MOST_PLACES:,} times at most"), "pattern", "shape")
+
+
+def _check_part(part: PatternPart, variables: int, *place: str | int) -> None:
+    if part.least < 0 or (part.most is not None and part.most < max(1, part.least)):
+        raise placed(Wrong("it is repeated so often as nothing can be"), *place)
+    if part.variable != -1:
+        within(part.variable, variables, *place, "variable")
+    if (part.variable == -1) != bool(part.parts):
+        raise placed(Wrong("it is a variable, or has parts"), *place)
+    for index, inner in enumerate(part.parts):
+        _check_part(inner, variables, *place, "parts", index)
 
 
 def within(number: int, count: int, *place: str | int) -> None:

@@ -8,10 +8,21 @@ import enum
 from runtime.core.node import Node, node
 from runtime.plan.parts import AggregateSpec
 
-__all__ = ["UNIVERSAL", "AfterMatch", "MatchValue", "Pattern", "PatternSubset", "PatternVariable"]
+__all__ = [
+    "MOST_PLACES",
+    "UNIVERSAL",
+    "AfterMatch",
+    "MatchValue",
+    "Pattern",
+    "PatternPart",
+    "PatternSubset",
+    "PatternVariable",
+]
 
 UNIVERSAL = -1
 """In the place of a variable's number: all rows of the match."""
+MOST_PLACES = 1_000
+"""How often variables stand in a pattern at most, with its repetitions written out."""
 
 
 class AfterMatch(enum.Enum):
@@ -33,12 +44,48 @@ class PatternVariable(Node):
     greedy: bool
 
     def __str__(self) -> str:
-        if (self.least, self.most) == (1, 1):
-            return self.name
-        marks = {(0, None): "*", (1, None): "+", (0, 1): "?"}
-        most = "" if self.most is None else str(self.most)
-        times = f"{{{self.least}}}" if self.least == self.most else f"{{{self.least},{most}}}"
-        return self.name + marks.get((self.least, self.most), times) + ("" if self.greedy else "?")
+        return self.name + _quantifier(self.least, self.most, self.greedy)
+
+
+@node
+class PatternPart(Node):
+    """A part of a pattern with its quantifier: a variable by its number, or without (-1) `parts`, one after the other, or
+    with `either` the first of them that leads to a match."""
+
+    variable: int = -1
+    parts: tuple[PatternPart, ...] = ()
+    either: bool = False
+    least: int = 1
+    most: int | None = 1
+    greedy: bool = True
+
+    @property
+    def places(self) -> int:
+        """How often variables stand in it, with its repetitions written out."""
+        once = 1 if self.variable >= 0 else sum(part.places for part in self.parts)
+        return once * (self.least + 1 if self.most is None else self.most)
+
+    def least_rows(self, variable: int) -> int:
+        """How many rows of a match are mapped to a variable at least."""
+        if self.variable >= 0:
+            return self.least if self.variable == variable else 0
+        rows = [part.least_rows(variable) for part in self.parts]
+        return self.least * (min(rows) if self.either else sum(rows))
+
+    def text(self, names: tuple[str, ...]) -> str:
+        """As SQL writes it."""
+        quantifier = _quantifier(self.least, self.most, self.greedy)
+        if self.variable >= 0:
+            return names[self.variable] + quantifier
+        return f"({(' | ' if self.either else ' ').join(part.text(names) for part in self.parts)}){quantifier}"
+
+
+def _quantifier(least: int, most: int | None, greedy: bool) -> str:
+    if (least, most) == (1, 1):
+        return ""
+    marks = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+    times = f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
+    return marks.get((least, most), times) + ("" if greedy else "?")
 
 
 @node
@@ -51,7 +98,9 @@ class PatternSubset(Node):
 
 @node
 class Pattern(Node):
-    """Variables that follow one another without gaps. `skip_to` numbers the variable or subset of `AfterMatch.TO_FIRST` and
+    """Variables that follow one another without gaps, with Flink's meaning; with a `shape` the variables stand there, each
+    as often as it says, and of the matches that begin with a row the SQL standard's is given: `least` of a variable is then
+    how many rows it has at least. `skip_to` numbers the variable or subset of `AfterMatch.TO_FIRST` and
     `TO_LAST`; `within`: a match is shorter than so many milliseconds (0: of any length). The numbers of `subsets` follow
     those of the variables."""
 
@@ -60,6 +109,7 @@ class Pattern(Node):
     skip_to: int = UNIVERSAL
     within: int = 0
     subsets: tuple[PatternSubset, ...] = ()
+    shape: PatternPart | None = None
 
     def members(self, number: int) -> tuple[int, ...]:
         """The variables that a number stands for."""
@@ -79,7 +129,12 @@ class Pattern(Node):
             f" {s.name} = ({', '.join(self.variables[v].name for v in s.variables)})" for s in self.subsets
         )
         within = f" within {self.within} ms" if self.within else ""
-        return f"({' '.join(map(str, self.variables))}){subsets}{within} skip {after}"
+        if self.shape is None:
+            text = f"({' '.join(map(str, self.variables))})"
+        else:
+            text = self.shape.text(tuple(v.name for v in self.variables))
+            text = f"standard {text}" if text.startswith("(") else f"standard ({text})"
+        return f"{text}{subsets}{within} skip {after}"
 
 
 @node

@@ -16,7 +16,7 @@ from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.match_pattern import read_pattern
 from sqlengine.bind.match_values import MatchValues, variable_number
 from sqlengine.bind.scope import Scope
-from sqlengine.bind.session import BoundRelation, Clause, QueryEnv
+from sqlengine.bind.session import MATCH_SEMANTICS, BoundRelation, Clause, QueryEnv
 from sqlengine.bind.sort_keys import sort_key
 from sqlengine.bind.table_functions import milliseconds
 from sqlengine.parse.nodes import MatchRecognize
@@ -80,9 +80,12 @@ def bind_match(tree: MatchRecognize, source: BoundRelation, env: QueryEnv) -> Lo
 
 
 def _pattern(tree: MatchRecognize, env: QueryEnv) -> Pattern:
-    variables = tuple(v for v, _ in read_pattern(tree.args["pattern"]))
+    standard = env.context.options.get(MATCH_SEMANTICS).lower() == "standard"
+    read = read_pattern(tree.args["pattern"], standard)
+    variables = read.variables
     subsets = _subsets(tree, [v.name for v in variables])
-    after, kind, skip_to = tree.args.get("after"), AfterMatch.TO_NEXT_ROW, UNIVERSAL
+    after, skip_to = tree.args.get("after"), UNIVERSAL
+    kind = AfterMatch.PAST_LAST_ROW if standard else AfterMatch.TO_NEXT_ROW
     if after is not None:
         kind = _SKIPS[after.this]
         named = after.args.get("expression")
@@ -94,8 +97,8 @@ def _pattern(tree: MatchRecognize, env: QueryEnv) -> Pattern:
         binder = ExpressionBinder(env, Scope(), Clause("WITHIN", subqueries=False))
         # Flink takes a length that is not positive for none.
         length = max(milliseconds(binder.bind(within), "WITHIN", span_of(within)), 0)
-    pattern = Pattern(variables, kind, skip_to, length, subsets)
-    if kind is AfterMatch.TO_FIRST and 0 in pattern.members(skip_to):
+    pattern = Pattern(variables, kind, skip_to, length, subsets, read.shape)
+    if read.shape is None and kind is AfterMatch.TO_FIRST and 0 in pattern.members(skip_to):
         raise BindError(
             f'AFTER MATCH SKIP TO FIRST "{pattern.name(skip_to)}" leads to the first row of the match again',
             code="E1260",

@@ -16,12 +16,14 @@ from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode
 from runtime.core.errors import BindError, Span
+from runtime.core.options import text_option
 from runtime.expr.nodes import Column, Expr
 from sqlengine.bind.scope import Scope
 from sqlengine.catalog.objects import BindContext, CatalogView, ParameterValues
 from sqlengine.parse.spans import span_of
 
 __all__ = [
+    "MATCH_SEMANTICS",
     "BoundQuery",
     "BoundRelation",
     "Clause",
@@ -32,6 +34,13 @@ __all__ = [
     "RelationRules",
     "parameters_of",
 ]
+
+MATCH_SEMANTICS = text_option(
+    "sqlengine.match.semantics",
+    "flink",
+    "which matches MATCH_RECOGNIZE finds: those of 'flink', or of the SQL 'standard'",
+    ("flink", "standard"),
+)
 
 
 @dataclass(frozen=True, slots=True)

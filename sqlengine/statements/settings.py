@@ -27,6 +27,7 @@ from runtime.spark.options import RESIDENT, STATE_DIR
 from runtime.state.backend import BACKEND_OPTIONS
 from runtime.tasks.options import PROCESSES_DIR, READ_IN_TASKS, WRITE_IN_TASKS
 from sqlengine.api.result import Result
+from sqlengine.bind.session import MATCH_SEMANTICS
 from sqlengine.database.recovery import RECOVERY_OPTIONS
 from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
 from sqlengine.options.client import CLIENT_OPTIONS
@@ -63,6 +64,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         EPOCH_MAX_ROWS,
         FORCE_RECOMPILE,
         IDLE_TIMEOUT,
+        MATCH_SEMANTICS,
         MAX_ROWS_PER_SECOND,
         MEMORY_LIMIT,
         PROFILE,

@@ -1,0 +1,80 @@
+"""Values of the rows of matches and runs that have their paths: what MATCH_RECOGNIZE reads where its pattern has a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.types import STRING, DataType
+from runtime.eval.frames.aggregate_call import frame_call
+from runtime.eval.frames.frame_call import Frames
+from runtime.eval.frames.layout import lay_out
+from runtime.operators.match_values import LaidRows, MappedRows
+from runtime.plan.pattern import MatchValue, Pattern
+
+__all__ = ["PathReader"]
+
+_NAME = STRING.not_null()
+
+
+class PathReader:
+    """One value of `MatchValue`."""
+
+    def __init__(self, value: MatchValue, pattern: Pattern, types: Sequence[DataType]) -> None:
+        self._value = value
+        call = value.call
+        if value.names:
+            call = call.with_(args=(0,), arg_types=(_NAME,))
+            types = [_NAME]
+        self._call = None if value.offset is not None else frame_call(call, types, False)
+        self._needed = frozenset(call.args)
+        self._arrow = call.type.arrow
+        self._of = np.zeros(len(pattern.variables), np.bool_)
+        self._of[list(pattern.members(value.variable))] = True
+        self._names = pa.array([v.name for v in pattern.variables], _NAME.arrow)
+
+    def read(self, rows: LaidRows, mapped: MappedRows) -> pa.Array:
+        """The value of each run or match."""
+        run, variable, place = mapped.each
+        mine = np.flatnonzero(self._of[variable])
+        sizes = np.bincount(run[mine], minlength=len(mapped))
+        high = np.cumsum(sizes)
+        low = high - sizes
+        if self._value.offset is None:
+            found = self._aggregate(rows, run[mine], variable[mine], place[mine], low, high)
+        else:
+            at = low + self._value.offset
+            if self._value.call.function != "FIRST_VALUE":
+                at = high - 1 - self._value.offset
+            missing = (at < low) | (at >= high)
+            chosen = mine[at[~missing]]
+            if self._value.names:
+                names = np.zeros(len(at), np.int64)
+                names[~missing] = variable[chosen]
+                found = self._names.take(pa.array(names, mask=missing))
+            else:
+                places = np.full(len(at), -1, np.int64)
+                places[~missing] = place[chosen]
+                found = rows.column(self._value.call.args[0], places)
+        return found if found.type == self._arrow else found.cast(self._arrow)
+
+    def _aggregate(
+        self,
+        rows: LaidRows,
+        run: np.ndarray,
+        variable: np.ndarray,
+        place: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+    ) -> pa.Array:
+        assert self._call is not None
+        if self._value.names:
+            columns = [self._names.take(pa.array(variable))]
+        else:
+            width = max(self._needed, default=-1) + 1
+            columns = [rows.column(i, place) if i in self._needed else pa.nulls(0) for i in range(width)]
+        layout = lay_out(run, np.ones(len(run), np.bool_))
+        here = np.minimum(low, max(len(run) - 1, 0))
+        return self._call.values(Frames(layout, columns, here, low, high), np.ones(len(run), np.bool_))
