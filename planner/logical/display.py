@@ -53,7 +53,7 @@ from runtime.core.types import STRING
 from runtime.expr.display import show, show_sort_key
 from runtime.expr.function import shown_name
 from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, Literal, OuterRef, SortKey, SubqueryExpr, walk
-from runtime.plan.pattern import UNIVERSAL
+from runtime.plan.pattern import UNIVERSAL, MatchRows, ValueSide
 from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
 
 __all__ = ["explain"]
@@ -171,10 +171,12 @@ class _Explainer:
             of = "" if item.variable == UNIVERSAL else f" of {name(item.variable)}"
             at = "" if item.offset is None else f" at {item.offset}"
             names = " names" if item.names else ""
-            return f"{self._column(item.column)} = {self._show(item.call)}{at}{names}{of}"
+            side = "" if item.side is ValueSide.RUNNING else f" {item.side.value}"
+            return f"{self._column(item.column)} = {self._show(item.call)}{at}{names}{of}{side}"
 
         by = ", ".join(f"{self._column(c)} = {self._column(ref)}" for c, ref in plan.partition)
-        parts = [f"{plan.pattern} by ({by}) order {self._keys(plan.order)}"]
+        rows = "" if plan.rows is MatchRows.ONE else f" {plan.rows.value}"
+        parts = [f"{plan.pattern}{rows} by ({by}) order {self._keys(plan.order)}"]
         parts += [f"{name(v)}: {self._show(e)}" for v, e in (*plan.alone, *plan.asked)]
         parts += [f"tests {value(item)}" for item in plan.tested]
         return "; ".join([*parts, *map(value, plan.found)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.logical.base import LogicalNode, Unary
 from runtime.core.node import Node, node
 from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, SortKey
-from runtime.plan.pattern import Pattern
+from runtime.plan.pattern import MatchRows, Pattern, ValueSide
 
 __all__ = ["Match", "MatchItem"]
 
@@ -20,11 +20,12 @@ class MatchItem(Node):
     call: AggregateCall
     offset: int | None = None
     names: bool = False
+    side: ValueSide = ValueSide.RUNNING
 
 
 @node
 class Match(Unary):
-    """MATCH_RECOGNIZE with one row per match: the `partition` columns, then those of `found`.
+    """MATCH_RECOGNIZE with one row per match, or as `rows` says: the `partition` columns, then those of `found`.
 
     `order` begins with an ascending time attribute. DEFINE says of a variable, by its number, what holds for a row: `alone`
     over its own columns, `asked` over these and those of `tested`, which are of the match so far. Both must be true.
@@ -38,6 +39,7 @@ class Match(Unary):
     asked: tuple[tuple[int, Expr], ...]
     tested: tuple[MatchItem, ...]
     found: tuple[MatchItem, ...]
+    rows: MatchRows = MatchRows.ONE
 
     @property
     def columns(self) -> tuple[Column, ...]:

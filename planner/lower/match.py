@@ -14,7 +14,7 @@ from runtime.core.changelog import APPEND
 from runtime.core.errors import UnsupportedError
 from runtime.expr.nodes import ColumnRef, Expr, InputRef, transform
 from runtime.plan.nodes import MatchExec
-from runtime.plan.pattern import MatchValue
+from runtime.plan.pattern import MatchRows, MatchValue
 
 __all__: list[str] = []
 
@@ -35,7 +35,8 @@ def _(plan: n.Match, run: Lowering, demand: Demand) -> Lowered:
     items = (*plan.tested, *plan.found)
     source, _, calls = aggregate_input(run, source, (), [item.call for item in items], retract=False)
     values = tuple(
-        MatchValue(item.variable, call, item.offset, item.names) for item, call in zip(items, calls, strict=True)
+        MatchValue(item.variable, call, item.offset, item.names, item.side)
+        for item, call in zip(items, calls, strict=True)
     )
     tested = values[: len(plan.tested)]
     node = MatchExec(
@@ -48,10 +49,14 @@ def _(plan: n.Match, run: Lowering, demand: Demand) -> Lowered:
         tested,
         values[len(plan.tested) :],
         plan.order[0].expr.type.is_rowtime,
-        any(item.column.type.is_rowtime and not _is_last_row(item) for item in plan.found)
+        any(
+            item.column.type.is_rowtime and (plan.rows is not MatchRows.ONE or not _is_last_row(item))
+            for item in plan.found
+        )
         or any(c.type.is_rowtime for c, _ in plan.partition),
         schema_of(plan.columns),
         APPEND,
+        plan.rows,
     )
     return Lowered(node, tuple(c.id for c in plan.columns))
 

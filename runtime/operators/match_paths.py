@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +13,36 @@ from runtime.eval.frames.aggregate_call import frame_call
 from runtime.eval.frames.frame_call import Frames
 from runtime.eval.frames.layout import lay_out
 from runtime.operators.match_values import LaidRows, MappedRows
-from runtime.plan.pattern import MatchValue, Pattern
+from runtime.plan.pattern import MatchValue, Pattern, ValueSide
 
-__all__ = ["PathReader"]
+__all__ = ["PathReader", "Shown", "all_rows"]
 
 _NAME = STRING.not_null()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Rows of matches: of each the number of its match, how many of all mapped rows stand up to it, those of the matches
+    before included, and its place."""
+
+    match: np.ndarray
+    upto: np.ndarray
+    place: np.ndarray
+
+
+def all_rows(mapped: MappedRows, *, empty: bool) -> Shown:
+    """All rows of matches, one match after the other; `empty`: with the row at which a match without rows stands."""
+    match, _, place = mapped.each
+    upto = np.arange(1, len(match) + 1)
+    if empty:
+        sizes = np.bincount(match, minlength=len(mapped))
+        none = np.flatnonzero(sizes == 0)
+        match = np.concatenate((match, none))
+        upto = np.concatenate((upto, np.cumsum(sizes)[none]))
+        place = np.concatenate((place, mapped.start[none]))
+        order = np.argsort(match, kind="stable")
+        match, upto, place = match[order], upto[order], place[order]
+    return Shown(match, upto, place)
 
 
 class PathReader:
@@ -35,13 +61,19 @@ class PathReader:
         self._of[list(pattern.members(value.variable))] = True
         self._names = pa.array([v.name for v in pattern.variables], _NAME.arrow)
 
-    def read(self, rows: LaidRows, mapped: MappedRows) -> pa.Array:
-        """The value of each run or match."""
+    def read(self, rows: LaidRows, mapped: MappedRows, shown: Shown | None = None) -> pa.Array:
+        """The value of each run or match, or of rows of matches."""
         run, variable, place = mapped.each
-        mine = np.flatnonzero(self._of[variable])
+        of = self._of[variable]
+        mine = np.flatnonzero(of)
         sizes = np.bincount(run[mine], minlength=len(mapped))
         high = np.cumsum(sizes)
         low = high - sizes
+        if shown is not None:
+            low = low[shown.match]
+            high = high[shown.match] if self._value.side is ValueSide.FINAL else np.append(0, np.cumsum(of))[shown.upto]
+            if self._value.side is ValueSide.ROW:
+                return rows.column(self._value.call.args[0], shown.place)
         if self._value.offset is None:
             found = self._aggregate(rows, run[mine], variable[mine], place[mine], low, high)
         else:

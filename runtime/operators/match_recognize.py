@@ -29,14 +29,14 @@ from runtime.kernels.sort import sort_indices
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.match_automaton import automaton
 from runtime.operators.match_numbers import MatchNumbers
-from runtime.operators.match_paths import PathReader
+from runtime.operators.match_paths import PathReader, all_rows
 from runtime.operators.match_runs import OpenRuns
 from runtime.operators.match_threads import thread_automaton
 from runtime.operators.match_values import LaidRows, MappedRows, ValueReader
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
 from runtime.plan.nodes import MatchExec
-from runtime.plan.pattern import AfterMatch
+from runtime.plan.pattern import AfterMatch, MatchRows
 from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows, bound, microseconds
 from runtime.state.timed_table import timed_table
@@ -88,7 +88,12 @@ class MatchOperator(Operator):
         self._asked = [(v, JoinCondition(e, len(schema), context)) for v, e in node.asked]
         reader = PathReader if standard else ValueReader
         self._tested = [reader(value, pattern, schema.types) for value in node.tested]
-        self._found = [None if value.is_number else reader(value, pattern, schema.types) for value in node.found]
+        self._found = [
+            None
+            if value.is_number
+            else (reader if node.rows is MatchRows.ONE else PathReader)(value, pattern, schema.types)
+            for value in node.found
+        ]
         self._numbers = MatchNumbers(node) if node.numbers else None
         self._open = OpenRuns(node, self._rules.width, self._automaton.start)
         self._waiting = TimedRows(schema, keyed=False) if node.rowtime else None
@@ -306,8 +311,27 @@ class MatchOperator(Operator):
         keys = self._open.key_columns(slots[partition])
         numbers = None if self._numbers is None else pa.array(self._numbers.take(keys, len(partition)))
         mapped = MappedRows(begin[partition], matches)
+        if self._node.rows is not MatchRows.ONE:
+            return self._all_rows(rows, mapped, keys, numbers)
         values = [numbers if reader is None else reader.read(rows, mapped) for reader in self._found]
         return ChangelogBatch.of([*keys, *values], self._node.schema)
+
+    def _all_rows(
+        self, rows: LaidRows, mapped: MappedRows, keys: list[pa.Array], numbers: pa.Array | None
+    ) -> ChangelogBatch | None:
+        """All rows of matches, whose partition columns and numbers are given."""
+        shown = all_rows(mapped, empty=self._node.rows is MatchRows.SHOW_EMPTY)
+        if not len(shown.match):
+            return None
+        take = pa.array(shown.match)
+        values: list[pa.Array] = []
+        for reader in self._found:
+            if isinstance(reader, PathReader):
+                values.append(reader.read(rows, mapped, shown))
+            else:
+                assert numbers is not None
+                values.append(numbers.take(take))
+        return ChangelogBatch.of([*(key.take(take) for key in keys), *values], self._node.schema)
 
 
 def _no_key(columns: list[pa.Array]) -> np.ndarray:

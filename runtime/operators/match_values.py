@@ -14,7 +14,7 @@ from runtime.eval.frames.frame_call import Frames
 from runtime.eval.frames.layout import lay_out
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import expand_ranges
-from runtime.kernels.match_walk import COUNTS, START, Runs
+from runtime.kernels.match_walk import COUNTS, START, VARIABLE_BITS, Paths, Runs
 from runtime.plan.pattern import MatchValue, Pattern
 
 __all__ = ["LaidRows", "MappedRows", "ValueReader"]
@@ -78,9 +78,8 @@ class MappedRows:
 
     @cached_property
     def each(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`(run, variable, place)` of each row, by run and place: of runs with paths."""
-        assert self.paths is not None
-        run, variable = self.paths.rows()
+        """`(run, variable, place)` of each row, by run and place."""
+        run, variable = (self._counted() if self.paths is None else self.paths).rows()
         if self.tested is not None:
             run = np.concatenate((run, np.arange(len(self), dtype=np.int64)))
             variable = np.concatenate((variable, np.full(len(self), self.tested, np.int64)))
@@ -89,6 +88,12 @@ class MappedRows:
         sizes = np.bincount(run, minlength=len(self))
         first = np.cumsum(sizes) - sizes
         return run, variable, (self.start - first)[run] + np.arange(len(run))
+
+    def _counted(self) -> Paths:
+        """Paths of runs that have counts."""
+        runs, variables = self.counts.shape
+        steps = (self.counts << VARIABLE_BITS) + np.arange(variables)
+        return Paths(np.arange(runs + 1) * variables, steps.ravel())
 
 
 class ValueReader:

@@ -13,7 +13,7 @@ from runtime.plan.base import Division, Follows, PhysicalNode, by_keys
 from runtime.plan.estimates.rows import ColumnFacts, RowFacts, combinations
 from runtime.plan.estimates.sizes import COUNTED, LISTED, WORD, Kept, Sizes, alive, key_index_bytes, row_bytes, timed
 from runtime.plan.parts import SortSpec
-from runtime.plan.pattern import UNIVERSAL, MatchValue, Pattern
+from runtime.plan.pattern import UNIVERSAL, MatchRows, MatchValue, Pattern, ValueSide
 from runtime.plan.state import CLOCK, NOTHING, WATERMARK, StateSpec, key_text
 from runtime.plan.text import by_text, calls_text, order_text, shown
 
@@ -25,7 +25,7 @@ _MATCHES = 0.1
 
 @node
 class MatchExec(PhysicalNode):
-    """MATCH_RECOGNIZE, one row per match: the `partition` columns, then one column for each of `found`. Append-only.
+    """MATCH_RECOGNIZE, one row per match or as `rows` says: the `partition` columns, then one column for each of `found`. Append-only.
 
     `order` begins with event time (`rowtime`: rows wait for the watermark, late ones are rejected), else with processing
     time (rows are taken as they come). `alone`: BOOLEAN columns, by the number of the variable whose condition, or part of
@@ -46,6 +46,7 @@ class MatchExec(PhysicalNode):
     follows_rows: bool
     schema: Schema
     mode: ChangelogMode
+    rows: MatchRows = MatchRows.ONE
 
     advice = "give PATTERN a length: WITHIN INTERVAL '1' HOUR"
 
@@ -69,7 +70,8 @@ class MatchExec(PhysicalNode):
         define = [f"{self.pattern.variables[v].name}: {names[column]}" for v, column in self.alone]
         define += [f"{self.pattern.variables[v].name}: {shown(e, with_tested)}" for v, e in self.asked]
         conditions = f" define [{', '.join(define)}]" if define else ""
-        return f"{self.pattern} [{found}]{by} order by {order}{conditions}"
+        rows = "" if self.rows is MatchRows.ONE else f" {self.rows.value}"
+        return f"{self.pattern}{rows} [{found}]{by} order by {order}{conditions}"
 
     def _value_text(self, value: MatchValue, name: str = "") -> str:
         call = calls_text([value.call], self.input.schema, [name])
@@ -78,7 +80,8 @@ class MatchExec(PhysicalNode):
         variable = "" if value.variable == UNIVERSAL else f"{self.pattern.name(value.variable)}."
         if value.offset is not None:
             call = call.replace("_VALUE(", "(").replace(")", f", {value.offset})" if value.offset else ")", 1)
-        return f"{variable}{call}".removesuffix(" AS ")
+        side = "" if value.side is ValueSide.RUNNING else f"{value.side.value} "
+        return f"{side}{variable}{call}".removesuffix(" AS ")
 
     def state(self) -> tuple[StateSpec, ...]:
         schema = self.input.schema

@@ -12,11 +12,13 @@ __all__ = [
     "MOST_PLACES",
     "UNIVERSAL",
     "AfterMatch",
+    "MatchRows",
     "MatchValue",
     "Pattern",
     "PatternPart",
     "PatternSubset",
     "PatternVariable",
+    "ValueSide",
 ]
 
 UNIVERSAL = -1
@@ -32,6 +34,24 @@ class AfterMatch(enum.Enum):
     TO_NEXT_ROW = "to next row"
     TO_FIRST = "to first"
     TO_LAST = "to last"
+
+
+class MatchRows(enum.Enum):
+    """The rows that come of a match: one, or one for each of its rows, and with `SHOW_EMPTY` one for a match without
+    rows."""
+
+    ONE = "one row"
+    SHOW_EMPTY = "all rows, empty matches too"
+    OMIT_EMPTY = "all rows"
+
+
+class ValueSide(enum.Enum):
+    """Where matches have all their rows, what a value is of: the rows of the match up to this one, all of them, or this
+    row."""
+
+    RUNNING = "running"
+    FINAL = "final"
+    ROW = "row"
 
 
 @node
@@ -143,12 +163,13 @@ class MatchValue(Node):
     LAST_VALUE are of the row so many after the first, or before the last, whatever is in it; without (None) they are, as
     all other calls, aggregates over all of the rows. `names`: the call has no arguments, and is of the names of the
     variables to which the rows are mapped. MATCH_NUMBER, without arguments, is the number of the match in its
-    partition."""
+    partition. `side` has a meaning where matches have all their rows."""
 
     variable: int
     call: AggregateSpec
     offset: int | None = None
     names: bool = False
+    side: ValueSide = ValueSide.RUNNING
 
     @property
     def is_number(self) -> bool:

@@ -11,7 +11,7 @@ from runtime.core.errors import BindError, UnsupportedError
 from runtime.expr.analysis import conjuncts
 from runtime.expr.nodes import Column, ColumnRef, Expr, SortKey, fresh_column, walk
 from runtime.expr.rewrite import conjunction
-from runtime.plan.pattern import UNIVERSAL, AfterMatch, Pattern, PatternSubset
+from runtime.plan.pattern import UNIVERSAL, AfterMatch, MatchRows, Pattern, PatternSubset
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.match_pattern import read_pattern
 from sqlengine.bind.match_values import MatchValues, variable_number
@@ -32,8 +32,18 @@ _SKIPS = {
 }
 
 
+_ROWS = {
+    "": MatchRows.ONE,
+    "ONE ROW PER MATCH": MatchRows.ONE,
+    "ALL ROWS PER MATCH": MatchRows.SHOW_EMPTY,
+    "ALL ROWS PER MATCH SHOW EMPTY MATCHES": MatchRows.SHOW_EMPTY,
+    "ALL ROWS PER MATCH OMIT EMPTY MATCHES": MatchRows.OMIT_EMPTY,
+}
+
+
 def bind_match(tree: MatchRecognize, source: BoundRelation, env: QueryEnv) -> LogicalNode:
-    """The matches of a relation: its partition columns, then the measures.
+    """The matches of a relation: its partition columns, then the measures; with ALL ROWS PER MATCH the partition columns,
+    those of ORDER BY, the measures, then all other columns.
 
     Raises:
         BindError: E1260 for a pattern that cannot be matched, E1261 for a variable that is not in it, E1262 for a value
@@ -41,13 +51,14 @@ def bind_match(tree: MatchRecognize, source: BoundRelation, env: QueryEnv) -> Lo
         UnsupportedError: what Flink refuses, too.
     """
     arguments = tree.args
-    if str(arguments.get("rows")).startswith("ALL"):
+    rows = _ROWS.get(arguments.get("rows") or "")
+    if rows is None:
         raise UnsupportedError(
-            "ALL ROWS PER MATCH is not supported",
+            "WITH UNMATCHED ROWS is not supported",
             span=span_of(tree),
-            hint="ONE ROW PER MATCH gives a row for each match; ARRAY_AGG(x) in MEASURES holds the values of its rows",
+            hint="add a variable that takes any row as the last alternative: PATTERN ((A B+ C) | Unmatched)",
         )
-    if not arguments.get("measures"):
+    if not arguments.get("measures") and rows is MatchRows.ONE:
         raise BindError(
             "MATCH_RECOGNIZE needs MEASURES", code="E1262", span=span_of(tree), hint="for example MEASURES A.x AS x"
         )
@@ -57,14 +68,23 @@ def bind_match(tree: MatchRecognize, source: BoundRelation, env: QueryEnv) -> Lo
     partition = _partition(arguments.get("partition_by") or (), plain)
     order = _order(tree, plain)
     rowtime = order[0].expr
-    values = MatchValues(env, source.scope, columns, pattern, rowtime)
+    values = MatchValues(env, source.scope, columns, pattern, rowtime, all_rows=rows is not MatchRows.ONE)
     alone, asked = _definitions(arguments["define"], values)
     tested = values.items
     values.items = []
     items: list[tuple[Column, Expr]] = [(c, c.ref()) for c, _ in partition]
-    for measure in arguments["measures"]:
+    given = {ref.id for _, ref in partition}
+    others: list[tuple[Column, Expr]] = []
+    if rows is not MatchRows.ONE:
+        ordered = [key.expr.id for key in order if isinstance(key.expr, ColumnRef)]
+        for column in columns:
+            if column.id not in given:
+                (items if column.id in ordered else others).append(values.of_row(column))
+        first = {name: place for place, name in enumerate(_names_in_order(order))}
+        items[len(partition) :] = sorted(items[len(partition) :], key=lambda item: first[item[0].name])
+    for measure in arguments.get("measures") or ():
         name = measure.args["alias"]
-        if any(c.name == name.name for c, _ in items):
+        if any(c.name == name.name for c, _ in (*items, *others)):
             raise BindError(
                 f'two columns of MATCH_RECOGNIZE are called "{name.name}"',
                 code="E1262",
@@ -74,9 +94,21 @@ def bind_match(tree: MatchRecognize, source: BoundRelation, env: QueryEnv) -> Lo
         value = values.measure(measure.this)
         items.append((fresh_column(name.name, value.type), value))
     match = Match(
-        source.plan, tuple(partition), order, pattern, tuple(alone), tuple(asked), tuple(tested), tuple(values.items)
+        source.plan,
+        tuple(partition),
+        order,
+        pattern,
+        tuple(alone),
+        tuple(asked),
+        tuple(tested),
+        tuple(values.items),
+        rows,
     )
-    return Project(match, tuple(items))
+    return Project(match, (*items, *others))
+
+
+def _names_in_order(order: tuple[SortKey, ...]) -> list[str]:
+    return list(dict.fromkeys(key.expr.name for key in order if isinstance(key.expr, ColumnRef)))
 
 
 def _pattern(tree: MatchRecognize, env: QueryEnv) -> Pattern:

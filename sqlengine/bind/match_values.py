@@ -27,7 +27,7 @@ from runtime.expr.nodes import (
     transform,
     walk,
 )
-from runtime.plan.pattern import UNIVERSAL, Pattern
+from runtime.plan.pattern import UNIVERSAL, Pattern, ValueSide
 from sqlengine.bind.coerce import as_boolean
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.scope import Scope, Source
@@ -80,11 +80,19 @@ class MatchValues:
     """
 
     def __init__(
-        self, env: QueryEnv, scope: Scope, columns: tuple[Column, ...], pattern: Pattern, rowtime: Expr
+        self,
+        env: QueryEnv,
+        scope: Scope,
+        columns: tuple[Column, ...],
+        pattern: Pattern,
+        rowtime: Expr,
+        *,
+        all_rows: bool,
     ) -> None:
         self.pattern = pattern
         self.items: list[MatchItem] = []
         self.rowtime = rowtime
+        self._all_rows = all_rows
         self._tested: int | None = None
         self._of: dict[int, tuple[int, ColumnRef | None]] = {}
         self._names: dict[int, ColumnRef] = {}
@@ -138,15 +146,32 @@ class MatchValues:
 
     # --- what they read
 
-    def navigation(self, call: AggregateCall, of: _Of, offset: int) -> Expr:
+    def of_row(self, column: Column) -> tuple[Column, Expr]:
+        """A column of the rows of matches, as it is."""
+        call = AggregateCall("LAST_VALUE", (column.ref(),), column.type)
+        value = self._item(_Of(call.args, UNIVERSAL, False), call, 0, ValueSide.ROW)
+        return fresh_column(column.name, column.type), value
+
+    def navigation(self, call: AggregateCall, of: _Of, offset: int, *, final: bool = False) -> Expr:
         """A value of one row."""
         members = self.pattern.members(of.variable)
         if self._tested in members and call.function == "LAST_VALUE" and not offset:
             return Literal(self.pattern.name(self._tested), _NAME) if of.names else of.args[0]
         sure = self._tested is None and sum(self.pattern.variables[v].least for v in members) > offset
-        return self._item(of, call if sure else call.with_(type=call.type.with_nullable(True)), offset)
+        if self._all_rows and not final:
+            # Up to the first row of a match there is one row, of any variable.
+            sure = sure and of.variable == UNIVERSAL and not offset
+        call = call if sure else call.with_(type=call.type.with_nullable(True))
+        return self._item(of, call, offset, self._side(final))
 
-    def _aggregate(self, call: AggregateCall) -> Expr:
+    def _side(self, final: bool) -> ValueSide:
+        return ValueSide.FINAL if final and self._all_rows else ValueSide.RUNNING
+
+    def final(self, call: AggregateCall) -> Expr:
+        """An aggregate over all rows of the match, whichever row it stands beside."""
+        return self._aggregate(call, final=True)
+
+    def _aggregate(self, call: AggregateCall, *, final: bool = False) -> Expr:
         if call.distinct:
             raise UnsupportedError(
                 f"{call.function}(DISTINCT ..) is not supported in MATCH_RECOGNIZE",
@@ -163,19 +188,20 @@ class MatchValues:
         if of.names and call.function == "COUNT":
             # Each row has a name.
             of = replace(of, names=False)
-        return self._item(of, call.with_(args=of.args), None)
+        return self._item(of, call.with_(args=of.args), None, self._side(final))
 
     def number(self) -> Expr:
         """The number of the match."""
         return self._item(_Of((), UNIVERSAL, False), AggregateCall("MATCH_NUMBER", (), BIGINT.not_null()), None)
 
-    def _item(self, of: _Of, call: AggregateCall, offset: int | None) -> Expr:
+    def _item(self, of: _Of, call: AggregateCall, offset: int | None, side: ValueSide = ValueSide.RUNNING) -> Expr:
+        known = (of.variable, call, offset, of.names, side)
         for item in self.items:
-            if (item.variable, item.call, item.offset, item.names) == (of.variable, call, offset, of.names):
+            if (item.variable, item.call, item.offset, item.names, item.side) == known:
                 return item.column.ref()
         name = "match" if of.variable == UNIVERSAL else self.pattern.name(of.variable)
         column = fresh_column(f"{name}.{len(self.items)}", call.type)
-        self.items.append(MatchItem(column, of.variable, call, offset, of.names))
+        self.items.append(MatchItem(column, of.variable, call, offset, of.names, side))
         return column.ref()
 
     def names(self, variable: int) -> ColumnRef:
@@ -250,6 +276,8 @@ class _MatchBinder(ExpressionBinder):
                 span=span_of(tree),
                 hint=f"leave {side} out",
             )
+        if side == "FINAL" and isinstance(value, AggregateCall):
+            return self._values.final(value)
         return value
 
 
@@ -288,7 +316,8 @@ def _navigation(binder: _MatchBinder, values: MatchValues, tree: FunctionCall) -
         )
     value = inner.bind(given[0])
     of = values.of_input((value,), name, span)
-    return values.navigation(AggregateCall(_NAVIGATIONS[name], of.args, value.type, span=span), of, number)
+    call = AggregateCall(_NAVIGATIONS[name], of.args, value.type, span=span)
+    return values.navigation(call, of, number, final=tree.args.get("side") == "FINAL")
 
 
 def _classifier(binder: _MatchBinder, values: MatchValues, tree: FunctionCall) -> Expr:

@@ -64,6 +64,7 @@ def skips(draw: st.DrawFn, count: int) -> tuple[str, Skip]:
     within=st.sampled_from([0, 0, 3, 6]),
     tie=st.booleans(),
     alone=st.booleans(),
+    empty=st.booleans(),
 )
 def test_matches_are_those_of_a_search_with_backtracking(
     data: st.DataObject,
@@ -72,6 +73,7 @@ def test_matches_are_those_of_a_search_with_backtracking(
     within: int,
     tie: bool,
     alone: bool,
+    empty: bool,
 ) -> None:
     part = _renumbered(drawn, {v: i for i, v in enumerate(_variables(drawn))})
     count = len(_variables(part))
@@ -86,12 +88,17 @@ def test_matches_are_those_of_a_search_with_backtracking(
         f"COUNT({n}.id) AS n{n}, FIRST({n}.id) AS f{n}, LAST({n}.id, 1) AS l{n}, SUM({n}.p) AS s{n}, {n}.id AS o{n}"
         for n in NAMES[:count]
     )
-    query = (
-        f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts{', id DESC' if tie else ''} "
-        f"MEASURES {measures}, ARRAY_AGG(CLASSIFIER()) AS cs, FIRST(CLASSIFIER(), 1) AS c, MATCH_NUMBER() AS no "
+    head = f"FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts{', id DESC' if tie else ''} MEASURES"
+    tail = (
         f"AFTER MATCH SKIP {skip_text} PATTERN ({part.text(NAMES)}) "
         f"{f'WITHIN INTERVAL {chr(39)}{within}{chr(39)} SECOND' if within else ''} "
         f"SUBSET S = (A) DEFINE {', '.join(texts) or 'A AS TRUE'}) AS m"
+    )
+    one = f"SELECT * {head} {measures}, ARRAY_AGG(CLASSIFIER()) AS cs, FIRST(CLASSIFIER(), 1) AS c, MATCH_NUMBER() AS no {tail}"
+    every = (
+        f"SELECT k, id, c, n, fn, s, f, l, fl, no {head} CLASSIFIER() AS c, COUNT(A.id) AS n, FINAL COUNT(A.id) AS fn, "
+        "SUM(A.p) AS s, FIRST(A.id, 1) AS f, LAST(id, 1) AS l, FINAL LAST(A.id) AS fl, MATCH_NUMBER() AS no "
+        f"ALL ROWS PER MATCH {'SHOW' if empty else 'OMIT'} EMPTY MATCHES {tail}"
     )
     with TableEnvironment.create() as environment:
         run = environment.execute_sql
@@ -100,7 +107,8 @@ def test_matches_are_those_of_a_search_with_backtracking(
             "CREATE TABLE t (id INT, k STRING, p INT, ts TIMESTAMP(3), "
             f"WATERMARK FOR ts AS ts - INTERVAL '{DELAY}' SECOND)"
         )
-        run(f"CREATE MATERIALIZED VIEW v AS {query}")
+        run(f"CREATE MATERIALIZED VIEW v AS {one}")
+        run(f"CREATE MATERIALIZED VIEW w AS {every}")
         accepted: list[tuple[str, Row]] = []
         watermark, number, base = -100, 0, 0
         for epoch in [*epochs, [("z", None, 100)]]:
@@ -116,28 +124,46 @@ def test_matches_are_those_of_a_search_with_backtracking(
                 watermark = max(watermark, second - DELAY)
             base += 5
             try:
-                want = _expected(accepted, watermark, part, conditions, skip, within)
+                found = _found(accepted, watermark, part, conditions, skip, within)
             except LookupError:
                 # AFTER MATCH leads nowhere: test_errors.
                 assume(False)
             run(f"INSERT INTO t VALUES {', '.join(values)}")
             got = Counter(tuple(map(_hashable, row)) for row in run("SELECT * FROM v").collect())
-            assert got == want, query
+            assert got == Counter((k, *_measures(match, count), no) for k, no, _, match in found), one
+            rows = Counter(tuple(row) for row in run("SELECT * FROM w").collect())
+            assert rows == Counter(row for each in found for row in _rows(*each, empty)), every
 
 
 def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _expected(
+def _found(
     accepted: list[tuple[str, Row]], watermark: int, part: Part, conditions: list[Condition], skip: Skip, within: int
-) -> Counter[tuple[Any, ...]]:
-    found: Counter[tuple[Any, ...]] = Counter()
-    for key in {k for k, _ in accepted}:
-        rows = sorted(row for k, row in accepted if k == key and row[0] <= watermark)
+) -> list[tuple[str, int, Row, Mapped]]:
+    """Matches with their partitions, their numbers and the rows with which they begin."""
+    found: list[tuple[str, int, Row, Mapped]] = []
+    for key in sorted({k for k, _ in accepted}):
+        rows = sorted((row for k, row in accepted if k == key and row[0] <= watermark), key=lambda row: row[:2])
         matches = Search(part, conditions, rows, skip, within, watermark).matches()
-        for number, (_, match) in enumerate(matches, 1):
-            found[(key, *_measures(match, len(conditions)), number)] += 1
+        found += [(key, number, rows[start], match) for number, (start, match) in enumerate(matches, 1)]
+    return found
+
+
+def _rows(key: str, number: int, first: Row, match: Mapped, empty: bool) -> list[tuple[Any, ...]]:
+    """The rows of a match with what they have of ALL ROWS PER MATCH."""
+    if not match:
+        return [(key, abs(first[1]), None, 0, 0, None, None, None, None, number)] if empty else []
+    found: list[tuple[Any, ...]] = []
+    every = [abs(row[1]) for v, row in match if v == 0]
+    for place, (variable, row) in enumerate(match):
+        mine = [r for v, r in match[: place + 1] if v == 0]
+        known = [r[2] for r in mine if r[2] is not None]
+        before = abs(match[place - 1][1][1]) if place else None
+        second = abs(mine[1][1]) if len(mine) > 1 else None
+        running = (len(mine), len(every), sum(known) if known else None, second, before)
+        found.append((key, abs(row[1]), NAMES[variable], *running, every[-1] if every else None, number))
     return found
 
 

@@ -45,8 +45,8 @@ QUERIES = [
     "SELECT id FROM bids LIMIT 3",
     "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY item ORDER BY at MEASURES SUM(A.price) AS s, LAST(B.id) AS l"
     " PATTERN (A+ B) WITHIN INTERVAL '1' HOUR DEFINE A AS A.price > 1, B AS B.id > LAST(A.id)) AS m",
-    "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY item ORDER BY at MEASURES SUM(A.price) AS s, LAST(B.id) AS l"
-    " PATTERN ((A+ | B)+? C) DEFINE A AS A.price > 1, B AS B.id > LAST(A.id)) AS m",
+    "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY item ORDER BY at MEASURES FINAL SUM(A.price) AS s, LAST(B.id) AS l"
+    " ALL ROWS PER MATCH PATTERN ((A+ | B)+? C) DEFINE A AS A.price > 1, B AS B.id > LAST(A.id)) AS m",
     "SELECT * FROM FROM_CHANGELOG(TABLE codes)",
     "SELECT * FROM TO_CHANGELOG(TABLE items)",
     "VALUES (1, 'a', DATE '2024-01-01'), (2, 'b', NULL)",
