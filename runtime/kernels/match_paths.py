@@ -19,6 +19,7 @@ from runtime.core.clock import MAX_WATERMARK
 from runtime.core.errors import ExpressionError
 from runtime.kernels.match_walk import (
     COUNTS,
+    EXCLUDED,
     FINAL,
     NOT_BEGUN,
     PAST_LAST_ROW,
@@ -39,7 +40,7 @@ from runtime.kernels.match_walk import (
 
 __all__ = ["walk_paths"]
 
-_VARIABLE = (1 << VARIABLE_BITS) - 1
+_MAPPED = (1 << VARIABLE_BITS) - 1
 _ONE = 1 << VARIABLE_BITS
 _MOST_RUNS = 10_000
 
@@ -191,7 +192,7 @@ class _Walker:
                 continue
             truth = begins if first else alone & (~asked | (answers[number] if answers is not None else 0))
             for target, variable in self._edges[run[STATE]]:
-                if not truth >> variable & 1:
+                if not truth >> (variable & (EXCLUDED - 1)) & 1:
                     continue
                 taken = self._taken(run, position, time, target, variable)
                 key = (target, taken[_BEFORE], taken[_LAST]) if asked else (target,)
@@ -216,7 +217,7 @@ class _Walker:
     def _taken(self, run: _Run, position: int, time: int, target: int, variable: int) -> _Run:
         """The run with one more row."""
         before, last = run[_BEFORE], run[_LAST]
-        if last and last & _VARIABLE == variable:
+        if last and last & _MAPPED == variable:
             last += _ONE
         else:
             before, last = self._node(before, last) if last else -1, _ONE | variable
@@ -259,7 +260,7 @@ class _Walker:
         rows, first, last = 0, -1, -1
         for step in path:
             count = step >> VARIABLE_BITS
-            if rules.skip_to >> (step & _VARIABLE) & 1:
+            if rules.skip_to >> (step & (EXCLUDED - 1)) & 1:
                 first = rows if first < 0 else first
                 last = rows + count - 1
             rows += count

@@ -24,6 +24,7 @@ from runtime.kernels.native import kernel
 
 __all__ = [
     "COUNTS",
+    "EXCLUDED",
     "FINAL",
     "NOT_BEGUN",
     "PAST_LAST_ROW",
@@ -51,8 +52,10 @@ FINAL = 0
 START, TIME, STATE, COUNTS = 0, 1, 2, 3
 """The words of a run."""
 NOT_BEGUN = np.iinfo(np.int64).max
-VARIABLE_BITS = 6
-"""Of a step of a path: these low bits are the variable, those above how many rows in turn are mapped to it."""
+EXCLUDED = 1 << 6
+"""Added to a variable that stands in an exclusion: the variables are below."""
+VARIABLE_BITS = 7
+"""Of a step of a path: these low bits are the variable and `EXCLUDED`, those above how many rows in turn are mapped so."""
 PAST_LAST_ROW, TO_NEXT_ROW, TO_FIRST, TO_LAST = range(4)
 """Where matching goes on after a match."""
 _NO_BEGIN = np.empty(0, np.int64)
@@ -64,9 +67,9 @@ _DONE, _RUNS_USED, _HELD_USED, _MATCHES_USED, _FAILED = range(5)
 class Automaton:
     """Edges in arrays, those of state s from `begin[s]` up to before `begin[s + 1]`.
 
-    `target`: the state behind, of a PROCEED one with a lower number; `variable`: to which the row is mapped, -1 for
-    PROCEED; `must`, `must_not`: bits of the variables whose conditions hold and do not hold; `reach`: by state the bits of
-    all variables whose conditions its rows may be asked for.
+    `target`: the state behind, of a PROCEED one with a lower number; `variable`: to which the row is mapped (of runs with
+    paths with `EXCLUDED`), -1 for PROCEED; `must`, `must_not`: bits of the variables whose conditions hold and do not hold;
+    `reach`: by state the bits of all variables whose conditions its rows may be asked for.
     """
 
     start: int
@@ -145,11 +148,12 @@ class Paths:
         np.cumsum(sizes, out=begin[1:])
         return Paths(begin, np.concatenate([part.steps for part in parts]))
 
-    def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of all runs, one run after the other: `(run, variable)`."""
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows of all runs, one run after the other: `(run, variable, whether it is excluded)`."""
         counts = self.steps >> VARIABLE_BITS
         run = np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
-        return np.repeat(run, counts), np.repeat(self.steps & ((1 << VARIABLE_BITS) - 1), counts)
+        excluded = (self.steps & EXCLUDED) != 0
+        return np.repeat(run, counts), np.repeat(self.steps & (EXCLUDED - 1), counts), np.repeat(excluded, counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,14 @@ class Shown:
 
 
 def all_rows(mapped: MappedRows, *, empty: bool) -> Shown:
-    """All rows of matches, one match after the other; `empty`: with the row at which a match without rows stands."""
+    """All rows of matches that are not excluded, one match after the other; `empty`: with the row at which a match without
+    rows stands."""
     match, _, place = mapped.each
     upto = np.arange(1, len(match) + 1)
+    sizes = np.bincount(match, minlength=len(mapped))
+    kept = ~mapped.excluded
+    match, upto, place = match[kept], upto[kept], place[kept]
     if empty:
-        sizes = np.bincount(match, minlength=len(mapped))
         none = np.flatnonzero(sizes == 0)
         match = np.concatenate((match, none))
         upto = np.concatenate((upto, np.cumsum(sizes)[none]))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from runtime.kernels.match_walk import FINAL, Automaton
+from runtime.kernels.match_walk import EXCLUDED, FINAL, Automaton
 from runtime.plan.pattern import Pattern, PatternPart
 
 __all__ = ["thread_automaton"]
@@ -21,7 +21,7 @@ __all__ = ["thread_automaton"]
 
 @dataclass(slots=True)
 class _Point:
-    """A point of a search. With a `variable` it maps a row; else it goes on to the points `to`, by preference. One that
+    """A point of a search. With a `variable` (and `EXCLUDED`) it maps a row; else it goes on to the points `to`, by preference. One that
     `opens` a repetition is behind it only by a row, which the one that `closes` it asks for. The end has neither."""
 
     to: list[_Point] = field(default_factory=list)
@@ -38,13 +38,13 @@ def thread_automaton(pattern: Pattern) -> Automaton:
     start = _Point([made.of(pattern.shape, _Point())])
     edges = [[], *(_edges(point.to[0]) for point in made.places), _edges(start.to[0])]
     flat = [edge for of in edges for edge in of]
-    bits = [sum(1 << v for v in {v for _, v in of if v >= 0}) for of in edges]
+    bits = [sum(1 << v for v in {v & (EXCLUDED - 1) for _, v in of if v >= 0}) for of in edges]
     return Automaton(
         len(edges) - 1,
         np.cumsum([0, *map(len, edges)], dtype=np.int64),
         np.array([target for target, _ in flat], np.int64),
         np.array([variable for _, variable in flat], np.int64),
-        np.array([0 if v < 0 else 1 << v for _, v in flat], np.uint64),
+        np.array([0 if v < 0 else 1 << (v & (EXCLUDED - 1)) for _, v in flat], np.uint64),
         np.zeros(len(flat), np.uint64),
         np.array(bits, np.uint64),
     )
@@ -56,9 +56,16 @@ class _Points:
     def __init__(self) -> None:
         self.places: list[_Point] = []
         self._repetitions = 0
+        self._exclusions = 0
 
     def of(self, part: PatternPart, behind: _Point) -> _Point:
         """The first point of a part; `behind` follows it."""
+        self._exclusions += part.excluded
+        found = self._repeated(part, behind)
+        self._exclusions -= part.excluded
+        return found
+
+    def _repeated(self, part: PatternPart, behind: _Point) -> _Point:
         found = behind
         if part.most is None:
             found = _Point()
@@ -81,7 +88,8 @@ class _Points:
 
     def _once(self, part: PatternPart, behind: _Point) -> _Point:
         if part.variable >= 0:
-            place = _Point([behind], part.variable, len(self.places) + 1)
+            mapped = part.variable | (EXCLUDED if self._exclusions else 0)
+            place = _Point([behind], mapped, len(self.places) + 1)
             self.places.append(place)
             return place
         if part.either:

@@ -79,7 +79,7 @@ class MappedRows:
     @cached_property
     def each(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`(run, variable, place)` of each row, by run and place."""
-        run, variable = (self._counted() if self.paths is None else self.paths).rows()
+        run, variable, _ = self._paths.rows()
         if self.tested is not None:
             run = np.concatenate((run, np.arange(len(self), dtype=np.int64)))
             variable = np.concatenate((variable, np.full(len(self), self.tested, np.int64)))
@@ -89,8 +89,15 @@ class MappedRows:
         first = np.cumsum(sizes) - sizes
         return run, variable, (self.start - first)[run] + np.arange(len(run))
 
-    def _counted(self) -> Paths:
-        """Paths of runs that have counts."""
+    @property
+    def excluded(self) -> np.ndarray:
+        """Whether each row is excluded, by run and place: where none is tested."""
+        return self._paths.rows()[2]
+
+    @cached_property
+    def _paths(self) -> Paths:
+        if self.paths is not None:
+            return self.paths
         runs, variables = self.counts.shape
         steps = (self.counts << VARIABLE_BITS) + np.arange(variables)
         return Paths(np.arange(runs + 1) * variables, steps.ravel())

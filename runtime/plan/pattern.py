@@ -70,7 +70,7 @@ class PatternVariable(Node):
 @node
 class PatternPart(Node):
     """A part of a pattern with its quantifier: a variable by its number, or without (-1) `parts`, one after the other, or
-    with `either` the first of them that leads to a match."""
+    with `either` the first of them that leads to a match. Rows of an `excluded` one are not among all rows of a match."""
 
     variable: int = -1
     parts: tuple[PatternPart, ...] = ()
@@ -78,6 +78,7 @@ class PatternPart(Node):
     least: int = 1
     most: int | None = 1
     greedy: bool = True
+    excluded: bool = False
 
     @property
     def places(self) -> int:
@@ -97,7 +98,8 @@ class PatternPart(Node):
         quantifier = _quantifier(self.least, self.most, self.greedy)
         if self.variable >= 0:
             return names[self.variable] + quantifier
-        return f"({(' | ' if self.either else ' ').join(part.text(names) for part in self.parts)}){quantifier}"
+        inner = (" | " if self.either else " ").join(part.text(names) for part in self.parts)
+        return f"{{- {inner} -}}{quantifier}" if self.excluded else f"({inner}){quantifier}"
 
 
 def _quantifier(least: int, most: int | None, greedy: bool) -> str:

@@ -1,7 +1,7 @@
 """PATTERN: variables with quantifiers, one after the other, and what the SQL standard has beyond that.
 
 What stands only one after the other has Flink's meaning, unless the session asks for the standard's, and what Flink refuses
-of it is refused. Alternatives, groups with quantifiers and PERMUTE, which Flink has not, have the standard's.
+of it is refused. Alternatives, groups with quantifiers, PERMUTE and exclusions, which Flink has not, have the standard's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ _MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?"
 _REFUSED = {
     "^": ("anchors in PATTERN are not supported", "leave ^ out: a stream is matched from its first row on"),
     "$": ("anchors in PATTERN are not supported", "leave $ out: a stream has no last row"),
-    "{-": ("exclusions in PATTERN are not supported", "leave the variable out of MEASURES"),
 }
 _EXAMPLE = "for example PATTERN (A B+ C?)"
 
@@ -87,7 +86,11 @@ def _is_plain(shape: PatternPart) -> bool:
     """Whether variables stand one after the other."""
     if shape.variable >= 0:
         return True
-    return not shape.either and (shape.least, shape.most) == (1, 1) and all(map(_is_plain, shape.parts))
+    return (
+        not (shape.either or shape.excluded)
+        and (shape.least, shape.most) == (1, 1)
+        and all(map(_is_plain, shape.parts))
+    )
 
 
 def _leaves(shape: PatternPart) -> list[PatternPart]:
@@ -128,7 +131,7 @@ class _Reader:
 
     def _sequence(self) -> PatternPart:
         parts: list[PatternPart] = []
-        while self._at < len(self._tokens) and self._tokens[self._at]["other"] not in (")", "|", ","):
+        while self._at < len(self._tokens) and self._tokens[self._at]["other"] not in (")", "|", ",", "-}"):
             parts.append(self._quantified())
         if not parts:
             self._no_meaning()
@@ -171,6 +174,10 @@ class _Reader:
             with_group = self._inside(span)
             self._expect(")")
             return with_group, False
+        if self._takes("{-"):
+            excluded = PatternPart(parts=(self._inside(span),), excluded=True)
+            self._expect("-}")
+            return excluded, False
         if token["other"] in _REFUSED:
             message, hint = _REFUSED[token["other"]]
             raise UnsupportedError(message, span=span, hint=hint)

@@ -14,9 +14,14 @@ from dataclasses import dataclass
 from tests.unit.operators.match_model import Condition, Mapped, Row
 
 
+class Excluded(int):
+    """A variable within an exclusion."""
+
+
 @dataclass(frozen=True)
 class Part:
-    """A variable, or parts one after the other or as alternatives, with its quantifier."""
+    """A variable, or parts one after the other or as alternatives, with its quantifier. The variables of one that is excluded
+    are `Excluded`."""
 
     variable: int = -1
     parts: tuple[Part, ...] = ()
@@ -24,11 +29,14 @@ class Part:
     least: int = 1
     most: int | None = 1
     greedy: bool = True
+    excluded: bool = False
 
     def text(self, names: str) -> str:
         inner = names[self.variable] if self.variable >= 0 else ""
         if self.variable < 0:
             inner = f"({(' | ' if self.either else ' ').join(part.text(names) for part in self.parts)})"
+        if self.excluded:
+            inner = f"{{- {inner} -}}"
         if (self.least, self.most) == (1, 1):
             return inner
         return f"{inner}{{{self.least},{'' if self.most is None else self.most}}}" + ("" if self.greedy else "?")

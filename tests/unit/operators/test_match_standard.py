@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from runtime.core.errors import ExpressionError
 from sqlengine import TableEnvironment
 from tests.unit.operators.match_model import Condition, Mapped, Row
-from tests.unit.operators.match_search import Part, Search
+from tests.unit.operators.match_search import Excluded, Part, Search
 from tests.unit.operators.test_match_recognize import CONDITIONS, DELAY, EPOCHS, NAMES, START, Skip
 
 QUANTIFIERS = [(1, 1), (1, 1), (1, 1), (1, None), (0, None), (0, 1), (1, 2), (0, 2), (2, 3), (2, None)]
 
 
 def _quantified(part: Part, quantifier: tuple[int, int | None], greedy: bool) -> Part:
-    return Part(part.variable, part.parts, part.either, *quantifier, greedy)
+    return Part(part.variable, part.parts, part.either, *quantifier, greedy, part.excluded)
 
 
 def _repeated(parts: st.SearchStrategy[Part]) -> st.SearchStrategy[Part]:
@@ -30,7 +30,8 @@ def _repeated(parts: st.SearchStrategy[Part]) -> st.SearchStrategy[Part]:
 
 def _groups(parts: st.SearchStrategy[Part]) -> st.SearchStrategy[Part]:
     several = st.lists(parts, min_size=2, max_size=3).map(tuple)
-    return _repeated(st.builds(Part, st.just(-1), several, st.booleans()))
+    excluded = st.sampled_from([False, False, False, True])
+    return _repeated(st.builds(Part, st.just(-1), several, st.booleans(), excluded=excluded))
 
 
 PATTERNS = st.recursive(_repeated(st.builds(Part, st.integers(0, 3))), _groups, max_leaves=6)
@@ -42,10 +43,12 @@ def _variables(part: Part) -> list[int]:
     return list(dict.fromkeys(mine))
 
 
-def _renumbered(part: Part, numbers: dict[int, int]) -> Part:
-    parts = tuple(_renumbered(inner, numbers) for inner in part.parts)
+def _renumbered(part: Part, numbers: dict[int, int], excluded: bool = False) -> Part:
+    excluded = excluded or part.excluded
+    parts = tuple(_renumbered(inner, numbers, excluded) for inner in part.parts)
     number = numbers[part.variable] if part.variable >= 0 else -1
-    return Part(number, parts, part.either, part.least, part.most, part.greedy)
+    number = Excluded(number) if excluded and part.variable >= 0 else number
+    return Part(number, parts, part.either, part.least, part.most, part.greedy, part.excluded)
 
 
 @st.composite
@@ -158,6 +161,8 @@ def _rows(key: str, number: int, first: Row, match: Mapped, empty: bool) -> list
     found: list[tuple[Any, ...]] = []
     every = [abs(row[1]) for v, row in match if v == 0]
     for place, (variable, row) in enumerate(match):
+        if isinstance(variable, Excluded):
+            continue
         mine = [r for v, r in match[: place + 1] if v == 0]
         known = [r[2] for r in mine if r[2] is not None]
         before = abs(match[place - 1][1][1]) if place else None
