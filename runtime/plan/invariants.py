@@ -21,7 +21,7 @@ from runtime.plan.call_types import check_aggregate, check_expression
 from runtime.plan.decoding import Wrong
 from runtime.plan.part_invariants import check_frame, check_pattern, check_window, check_zone, not_below, placed, within
 from runtime.plan.parts import AggregateSpec, JoinKind, SortSpec
-from runtime.plan.pattern import UNIVERSAL, MatchValue
+from runtime.plan.pattern import UNIVERSAL, MatchValue, ValueSide
 from runtime.plan.windows import AttachedWindow
 from runtime.spi.lookup import LookupTable
 
@@ -302,6 +302,8 @@ class _Check:
             raise placed(Wrong(f"there is no variable {value.variable}"), *place, "variable")
         if value.offset is not None:
             not_below("offset", value.offset, 0)
+        if value.side is ValueSide.ROW and (value.offset is None or len(value.call.args) != 1):
+            raise placed(Wrong("it is of one column"), *place, "side")
         special = value.is_number or value.names
         if special and value.call.args and value.is_number:
             raise placed(Wrong("it takes no arguments"), *place, "call", "args")
