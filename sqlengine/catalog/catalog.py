@@ -145,6 +145,7 @@ class Catalogs:
             "view": (CatalogView,),
             "any view": (CatalogView, MaterializedView),
             "materialized view": (MaterializedView,),
+            "materialized table": (MaterializedView,),
         }
         objects = self.objects(path.catalog, path.database)
         names = [o.path.name for o in objects if isinstance(o, kinds.get(what, (object,)))]

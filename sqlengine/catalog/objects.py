@@ -30,6 +30,7 @@ __all__ = [
     "ParameterValues",
     "PhysicalColumn",
     "TableColumn",
+    "TableRefresh",
     "Watermark",
 ]
 
@@ -149,8 +150,30 @@ class CatalogView:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRefresh:
+    """How the rows of a materialized table are brought up to date.
+
+    `freshness`: the interval as written, and in milliseconds. `full`: all is computed again when the rows are older than
+    that, else they follow every change. `written`: whether the statement says which. `suspended`: they stay as they are
+    until RESUME. `catalog`, `database` and `settings` are what was current when the query was written.
+    """
+
+    freshness: str
+    milliseconds: int
+    full: bool
+    written: bool
+    partitioned_by: tuple[str, ...]
+    options: Mapping[str, str]
+    suspended: bool
+    catalog: str
+    database: str
+    settings: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MaterializedView:
-    """A query whose answer is kept up to date in memory. Read like a table: `schema` names are `columns`."""
+    """A query whose answer is kept in memory, up to date or (a materialized table) as fresh as its `refresh` says. Read
+    like a table: `schema` names are `columns`."""
 
     path: ObjectPath
     query: Tree
@@ -159,11 +182,22 @@ class MaterializedView:
     primary_key: tuple[str, ...] = ()
     comment: str | None = None
     measured: MeasuredTable | None = None
+    refresh: TableRefresh | None = None
 
     @property
     def storage(self) -> ObjectPath:
         """The path under which its rows are kept in memory."""
         return self.path
+
+    @property
+    def kind(self) -> str:
+        """What SQL calls it."""
+        return "materialized view" if self.refresh is None else "materialized table"
+
+    @property
+    def rests(self) -> bool:
+        """Whether its rows stay as they are until the next refresh."""
+        return self.refresh is not None and (self.refresh.full or self.refresh.suspended)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,4 +174,4 @@ def _type_of(thing: CatalogObject) -> str:
     """As the standard calls it."""
     if isinstance(thing, CatalogTable):
         return "LOCAL TEMPORARY" if thing.temporary else "BASE TABLE"
-    return "MATERIALIZED VIEW" if isinstance(thing, MaterializedView) else "VIEW"
+    return thing.kind.upper() if isinstance(thing, MaterializedView) else "VIEW"

@@ -59,6 +59,8 @@ class MaintainedView:
     """What it has of that."""
     take_over: Callable[[Job], object] | None = None
     """What its job does first: it fills what is new with what the view in whose place it comes has."""
+    rests: bool = False
+    """Whether it ends with its first answer: it is computed again, by another job, when somebody says so."""
     _stepping: bool = False
 
     @property

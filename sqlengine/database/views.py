@@ -63,6 +63,8 @@ class Views:
         """Called after that when views have taken what their sources gave."""
         self.on_caught_up: Callable[[], object] = nobody
         """Called with the lock held when views have taken in what they had let gather."""
+        self.schedule: dict[ObjectPath, int] = {}
+        """When the answers of which views are to be computed again, in milliseconds of the clock."""
         self._making: dict[ObjectPath, _filling.Filling] = {}
         self._followers: WeakSet[Wakeup] = WeakSet()
         self._scheduler = scheduler
@@ -97,17 +99,26 @@ class Views:
             What `followed` has given.
         """
         beside, goes_on = self.lock.held_once, view.job.restored is not None and view.take_over is None
-        filling = _filling.ViewFilling(view, reads, whole=view.path in self._views)
+        filling = _filling.ViewFilling(view, reads, whole=view.rests or view.path in self._views)
         with self.lock, self.making(filling):
             if not goes_on:
                 self._fill(filling, beside=beside)
             replaced = followed()
             self._put(view, replaced, beside=beside)
+            if view.rests:
+                view.close()
             if not goes_on:
                 self.propagate()
-        if view.outside:
+        if view.outside and not view.rests:
             self.sources.follow(view)
         return replaced
+
+    def rest(self, path: ObjectPath) -> None:
+        """Have a view stay as it is, with all that statements have changed so far."""
+        with self.lock:
+            view = self._views[path]
+            self._read(view)
+            view.close()
 
     def _fill(self, filling: _filling.ViewFilling, *, beside: bool) -> None:
         try:

@@ -1,5 +1,5 @@
-"""Options of a database: of one in a folder, which are read when it is opened, and of who computes next
-(`sqlengine/database/scheduler.py`)."""
+"""Options of a database: of one in a folder, which are read when it is opened, of who computes next
+(`sqlengine/database/scheduler.py`), and of materialized tables, as in Flink."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ __all__ = [
     "CHECKPOINT_INTERVAL",
     "CHECKPOINT_SIZE",
     "DATABASE_OPTIONS",
+    "FRESHNESS_CONTINUOUS",
+    "FRESHNESS_FULL",
+    "FULL_FROM",
+    "MATERIALIZED_TABLE_OPTIONS",
     "SCHEDULER_OPTIONS",
     "SCHEDULER_PREFIX",
     "SYNCHRONOUS",
@@ -54,3 +58,20 @@ AT_ONCE: Option[int] = Option(
     "how many jobs and views over connectors compute at the same time: a number from 1 to 1024",
 )
 SCHEDULER_OPTIONS = (WEIGHT, AT_ONCE)
+
+FULL_FROM = duration_option(
+    "materialized-table.refresh-mode.freshness-threshold",
+    30 * 60_000,
+    "from which FRESHNESS on a materialized table is computed again by a schedule instead of following every change",
+)
+FRESHNESS_CONTINUOUS = duration_option(
+    "materialized-table.default-freshness.continuous",
+    3 * 60_000,
+    "the FRESHNESS of a materialized table that says none and follows every change",
+)
+FRESHNESS_FULL = duration_option(
+    "materialized-table.default-freshness.full",
+    60 * 60_000,
+    "the FRESHNESS of a materialized table that says none and has REFRESH_MODE = FULL",
+)
+MATERIALIZED_TABLE_OPTIONS = (FULL_FROM, FRESHNESS_CONTINUOUS, FRESHNESS_FULL)

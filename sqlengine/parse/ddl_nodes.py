@@ -359,3 +359,42 @@ class AlterCatalog(Statement):
 
     name: Name
     action: AlterAction
+
+
+@node
+class TableRefresh(Node):
+    """How a materialized table is refreshed: `PARTITIONED BY (..) FRESHNESS = INTERVAL '1' MINUTE REFRESH_MODE = FULL
+    START_MODE = FROM_BEGINNING SUSPENDED`, each of which may be left out. `freshness` is the text and the unit."""
+
+    partitioned_by: tuple[Name, ...] = ()
+    freshness: tuple[str, str] | None = None
+    freshness_span: Span | None = None
+    mode: str | None = None
+    suspended: bool = False
+
+
+@node
+class Suspend(Node):
+    """`SUSPEND`."""
+
+
+@node
+class Resume(Node):
+    """`RESUME [WITH (..)]`."""
+
+    options: tuple[Option, ...] = ()
+
+
+@node
+class Refresh(Node):
+    """`REFRESH [PARTITION (..)]`."""
+
+    partition: PartitionSpec | None = None
+
+
+@node
+class AlterMaterializedTable(Statement):
+    """`ALTER MATERIALIZED TABLE name SUSPEND`, `RESUME`, `REFRESH`, `SET (..)` or `RESET (..)`."""
+
+    name: ObjectName
+    action: Suspend | Resume | Refresh | SetOptions | ResetOptions

@@ -48,6 +48,7 @@ from sqlengine.parse.ddl_nodes import (
     SetComment,
     SetOptions,
     Statement,
+    TableRefresh,
     Watermark,
     options_dict,
 )
@@ -283,7 +284,8 @@ class CreateView(Statement):
 @node
 class CreateMaterializedView(Statement):
     """`CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [COMMENT ..] [WITH (..)] AS query`; with
-    `alters` `ALTER MATERIALIZED VIEW name AS query`, which replaces one that is there."""
+    `alters` `ALTER MATERIALIZED VIEW name AS query`, which replaces one that is there; with `table` a materialized
+    table."""
 
     name: ObjectName
     query: QueryText
@@ -293,6 +295,7 @@ class CreateMaterializedView(Statement):
     or_replace: bool = False
     if_not_exists: bool = False
     alters: bool = False
+    table: TableRefresh | None = None
 
 
 @node
@@ -362,10 +365,11 @@ class DropView(Statement):
 
 @node
 class DropMaterializedView(Statement):
-    """`DROP MATERIALIZED VIEW [IF EXISTS] name`."""
+    """`DROP MATERIALIZED VIEW [IF EXISTS] name`, or (`table`) `DROP MATERIALIZED TABLE`."""
 
     name: ObjectName
     if_exists: bool = False
+    table: bool = False
 
 
 @node
@@ -412,7 +416,7 @@ class Show(Statement):
     """Every SHOW. `kind` is the words after SHOW, in upper case, without those of the other fields:
 
     CATALOGS, CURRENT CATALOG, CREATE CATALOG, DATABASES, CURRENT DATABASE, TABLES, CREATE TABLE, COLUMNS, PARTITIONS,
-    PROCEDURES, VIEWS, CREATE VIEW, MATERIALIZED VIEWS, CREATE MATERIALIZED VIEW, FUNCTIONS, MODULES, JARS, JOBS,
+    PROCEDURES, VIEWS, CREATE VIEW, MATERIALIZED VIEWS, CREATE MATERIALIZED VIEW, the same of TABLE, FUNCTIONS, MODULES, JARS, JOBS,
     MODELS, CREATE MODEL.
 
     `name` is what stands after FROM or IN, or the object itself (CREATE .., COLUMNS, PARTITIONS); `user` is the word of

@@ -17,6 +17,7 @@ from runtime.core.errors import Span, UnsupportedError, did_you_mean
 from runtime.core.rooms import Room
 from sqlengine.parse.ddl_nodes import AlterView, CreateTable, Name, NewQuery, RenameTo, Statement
 from sqlengine.parse.lexer import END, WORD, Token, scan
+from sqlengine.parse.materialized import MaterializedGrammar
 from sqlengine.parse.statement_nodes import (
     Call,
     CompilePlan,
@@ -29,9 +30,7 @@ from sqlengine.parse.statement_nodes import (
     QueryStatement,
     StatementSet,
     Update,
-    ViewColumn,
 )
-from sqlengine.parse.table_definitions import TableGrammar
 from sqlengine.parse.utility import UTILITY_WORDS, read_utility
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ _CLAUSES = (
 _LATER = {"MODEL": "models", "CONNECTION": "connections"}
 
 
-class StatementGrammar(TableGrammar):
+class StatementGrammar(MaterializedGrammar):
     """Reads statements."""
 
     def statement(self) -> Statement:
@@ -249,7 +248,7 @@ class StatementGrammar(TableGrammar):
         if self.at("MATERIALIZED") or self.at("OR", "ALTER", "MATERIALIZED"):
             if temporary:
                 self.refuse("a materialized view cannot be temporary", start)
-            return self._create_materialized_view(replace=replace)
+            return self.create_materialized(replace=replace)
         self._refuse_later(start)
         if self.at_any("DATABASE", "SCHEMA", "CATALOG", "FUNCTION", "SAVEPOINT", "SYSTEM"):
             self.back_to(index)
@@ -270,42 +269,10 @@ class StatementGrammar(TableGrammar):
     def _create_view(self, *, temporary: bool, replace: bool) -> CreateView:
         if_not_exists = self.match("IF", "NOT", "EXISTS")
         name = self.object_name("the name of the view")
-        columns = self._view_columns()
+        columns = self.view_columns()
         comment = self.comment()
         self.expect("AS")
         return CreateView(name, self.query_text(), columns, comment, temporary, if_not_exists, replace)
-
-    def _create_materialized_view(self, *, replace: bool) -> CreateMaterializedView:
-        start = self.token
-        self.match("OR", "ALTER")
-        self._materialized_view(start)
-        if_not_exists = self.match("IF", "NOT", "EXISTS")
-        name = self.object_name("the name of the view")
-        columns = self._view_columns()
-        comment = self.comment()
-        options = self.with_options()
-        self.expect("AS")
-        return CreateMaterializedView(name, self.query_text(), columns, comment, options, replace, if_not_exists)
-
-    def _materialized_view(self, start: Token) -> None:
-        self.expect("MATERIALIZED")
-        if self.match("TABLE"):
-            raise UnsupportedError(
-                "materialized tables are not supported",
-                span=self.span_from(start),
-                text=self.text,
-                hint="CREATE MATERIALIZED VIEW name AS query is kept up to date without a schedule",
-            )
-        self.expect("VIEW")
-
-    def _view_columns(self) -> tuple[ViewColumn, ...]:
-        if not self.match("("):
-            return ()
-        found: list[ViewColumn] = []
-        while not found or self.match(","):
-            found.append(ViewColumn(self.name("a column name"), self.comment()))
-        self.expect(")")
-        return tuple(found)
 
     def _alter(self) -> Statement:
         start = self.expect("ALTER")
@@ -320,10 +287,7 @@ class StatementGrammar(TableGrammar):
                 self.fail("RENAME TO", "AS")
             return AlterView(name, NewQuery(self.query_text()))
         self._refuse_later(start)
-        self._materialized_view(self.token)
-        name = self.object_name("the name of the materialized view")
-        self.expect("AS")
-        return CreateMaterializedView(name, self.query_text(), or_replace=True, alters=True)
+        return self.alter_materialized(start)
 
     # Plans and procedures
 

@@ -381,6 +381,9 @@ class _Builder:
     def drop_materialized_view(self, if_exists: Any, name: Any) -> nodes.DropMaterializedView:
         return nodes.DropMaterializedView(self.build(name), if_exists is not None)
 
+    def drop_materialized_table(self, if_exists: Any, name: Any) -> nodes.DropMaterializedView:
+        return nodes.DropMaterializedView(self.build(name), if_exists is not None, table=True)
+
     def drop_database(self, if_exists: Any, name: Any, behaviour: Any) -> nodes.DropDatabase:
         cascade = behaviour is not None and _upper(behaviour) == "CASCADE"
         return nodes.DropDatabase(self.build(name), if_exists is not None, cascade)

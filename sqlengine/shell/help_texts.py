@@ -40,6 +40,10 @@ CREATE [TEMPORARY] TABLE [IF NOT EXISTS] name (
     "CREATE MATERIALIZED VIEW": """\
 CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(column, ...)] [COMMENT 'text'] AS query
   its answer is kept up to date; SUBSCRIBE TO name shows how it changes""",
+    "CREATE MATERIALIZED TABLE": """\
+CREATE [OR ALTER] MATERIALIZED TABLE [IF NOT EXISTS] name [(column, ...)] [COMMENT 'text'] [PARTITIONED BY (column, ...)]
+  [FRESHNESS = INTERVAL 'n' {SECOND | MINUTE | HOUR | DAY}] [REFRESH_MODE = {CONTINUOUS | FULL}] AS query
+  its answer is as fresh as it says""",
     "CREATE CATALOG": """\
 CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH ('type' = '...', ...)
   'generic_in_memory'     forgotten at the end
@@ -50,12 +54,13 @@ ALTER TABLE name RENAME TO other | RENAME column TO other | SET ('key' = 'value'
 ALTER TABLE name ADD (column TYPE [FIRST | AFTER column], ...) | MODIFY (column TYPE ...) | DROP (column, ...)""",
     "ALTER VIEW": "ALTER VIEW name RENAME TO other | AS query",
     "ALTER MATERIALIZED VIEW": "ALTER MATERIALIZED VIEW name AS query      views that read it go on with the new answer",
-    "DROP": "DROP [TEMPORARY] {TABLE | VIEW | MATERIALIZED VIEW | DATABASE | CATALOG} [IF EXISTS] name",
+    "ALTER MATERIALIZED TABLE": "ALTER MATERIALIZED TABLE name {SUSPEND | RESUME | REFRESH | AS query}",
+    "DROP": "DROP [TEMPORARY] {TABLE | VIEW | MATERIALIZED {VIEW | TABLE} | DATABASE | CATALOG} [IF EXISTS] name",
     "USE": "USE [catalog.]database      USE CATALOG catalog",
     "SHOW": """\
-SHOW {TABLES | VIEWS | MATERIALIZED VIEWS | FUNCTIONS | DATABASES | CATALOGS | JOBS | MODULES} [LIKE 'pattern']
+SHOW {TABLES | VIEWS | MATERIALIZED {VIEWS | TABLES} | FUNCTIONS | DATABASES | CATALOGS | JOBS | MODULES} [LIKE 'pattern']
 SHOW COLUMNS FROM table      SHOW CURRENT {CATALOG | DATABASE}
-SHOW CREATE {TABLE | VIEW | MATERIALIZED VIEW | DATABASE | CATALOG | FUNCTION} name""",
+SHOW CREATE {TABLE | VIEW | MATERIALIZED {VIEW | TABLE} | DATABASE | CATALOG | FUNCTION} name""",
     "DESCRIBE": "DESCRIBE [EXTENDED] table      DESCRIBE {FUNCTION | CATALOG | DATABASE} name      DESCRIBE JOB 'id'",
     "EXPLAIN": "EXPLAIN [CHANGELOG_MODE, STATE, ESTIMATED_COST, JSON_EXECUTION_PLAN] {query | INSERT ...}",
     "EXECUTE STATEMENT SET": "EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END;      one job, several tables",

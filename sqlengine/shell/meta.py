@@ -104,7 +104,7 @@ def _about(thing: CatalogObject) -> str:
 
 def _kind(thing: CatalogObject) -> str:
     if isinstance(thing, MaterializedView):
-        return "materialized view"
+        return thing.kind
     if isinstance(thing, CatalogView):
         return "temporary view" if thing.temporary else "view"
     return "temporary table" if thing.temporary else "table"

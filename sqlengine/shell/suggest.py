@@ -385,7 +385,7 @@ _SYSTEM_TABLES: dict[str, dict[str, str]] = {
 
 def _about(thing: CatalogTable | CatalogView | MaterializedView) -> str:
     kind = (
-        "materialized view"
+        thing.kind
         if isinstance(thing, MaterializedView)
         else "view"
         if isinstance(thing, CatalogView)

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 from runtime.core.secrets import masked_sql, shown_value
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
-from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
+from sqlengine.catalog.objects import (
+    CatalogTable,
+    CatalogView,
+    ComputedColumn,
+    MaterializedView,
+    MetadataColumn,
+    TableRefresh,
+)
 
 __all__ = ["catalog_text", "create_text", "database_text", "literal", "quoted", "table_text", "view_text"]
 
@@ -84,7 +91,22 @@ def view_text(view: CatalogView | MaterializedView, *, name: str | None = None, 
         columns = [f"{quoted(n)}{_comment(c)}" for n, c in zip(view.columns, comments, strict=True)]
     named = f" ({', '.join(columns)})" if columns else ""
     text = masked_sql(view.text) if masked else view.text
+    if isinstance(view, MaterializedView) and view.refresh is not None:
+        made = f"CREATE MATERIALIZED TABLE {name or _path(view)}{named}{_comment(view.comment, chr(10))}"
+        return f"{made}\n{_refresh_text(view.refresh, masked=masked)}\nAS {text}"
     return f"CREATE {kind} {name or _path(view)}{named}{_comment(view.comment, chr(10))}\nAS {text}"
+
+
+def _refresh_text(refresh: TableRefresh, *, masked: bool) -> str:
+    partitions = ", ".join(quoted(c) for c in refresh.partitioned_by)
+    clauses = [
+        f"PARTITIONED BY ({partitions})" if partitions else "",
+        _with(refresh.options, masked=masked),
+        f"FRESHNESS = {refresh.freshness}",
+        f"REFRESH_MODE = {'FULL' if refresh.full else 'CONTINUOUS'}" if refresh.written else "",
+        "SUSPENDED" if refresh.suspended else "",
+    ]
+    return "\n".join(filter(None, clauses))
 
 
 def catalog_text(catalog: Catalog, *, masked: bool = True) -> str:

@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from runtime.core.errors import UnsupportedError
+from runtime.core.errors import SqlEngineError, UnsupportedError
 from runtime.core.rooms import Room
 from sqlengine.api.result import Result
 from sqlengine.database.session import Session
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.in_the_making as _in_the_making
     import sqlengine.statements.jobs as _jobs
     import sqlengine.statements.lasting as _lasting
+    import sqlengine.statements.materialized_tables as _materialized_tables
     import sqlengine.statements.prepared as _prepared
     import sqlengine.statements.returning as _returning
 else:
@@ -34,6 +35,7 @@ else:
     _returning = Room("sqlengine.statements.returning")
     _file_catalog = Room("sqlengine.statements.file_catalog")
     _lasting = Room("sqlengine.statements.lasting")
+    _materialized_tables = Room("sqlengine.statements.materialized_tables")
 
 __all__ = ["carry_out", "execute"]
 
@@ -57,6 +59,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
             span=statement.span,
             hint=_INSTEAD.get(type(statement), "docs/flink-compatibility.md says what is not there"),
         )
+    late = _refresh_due(statement, session) if session.views.schedule else ()
     run = _with_others.get(type(statement)) or _run_of(statement)
     session.logged = None
     with session.turn:
@@ -65,10 +68,26 @@ def execute(statement: st.Statement, session: Session) -> Result:
         else:
             result = _alone(run, statement, session)
         failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
-        result.warnings = (*result.warnings, *failures)
+        result.warnings = (*result.warnings, *late, *failures)
     if session.durable is not None:
         session.durable.settle(session.logged)
     return result
+
+
+def _refresh_due(statement: st.Statement, session: Session) -> list[str]:
+    """Compute materialized tables again that are older than they may be, before a statement may read them; what has kept
+    some from it, in words. Within an epoch that the session has open, nothing is computed."""
+    failures: list[str] = []
+    if session.epoch is not None or isinstance(statement, (ddl.AlterMaterializedTable, st.DropMaterializedView)):
+        return failures
+    for path in _materialized_tables.due(session):
+        try:
+            execute(ddl.AlterMaterializedTable(ddl.ObjectName(path.parts), ddl.Refresh()), session)
+        except SqlEngineError as error:
+            failures.append(
+                f'the materialized table "{path.name}" could not be refreshed: {error.code} {error.message}'
+            )
+    return failures
 
 
 def _reads_a_version(statement: st.Statement) -> bool:
@@ -148,7 +167,8 @@ def _named(name: str) -> Callable[[Any, Session], Result]:
 
 _DEFINITIONS = (
     ddl.CreateTable, st.DropTable, ddl.AlterTable, st.CreateView, st.CreateMaterializedView, st.DropView, st.DropMaterializedView,
-    ddl.AlterView, st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog, st.DropDatabase, st.DropCatalog,
+    ddl.AlterView, ddl.AlterMaterializedTable, st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog,
+    st.DropDatabase, st.DropCatalog,
 )  # fmt: skip
 """Statements after which the files of catalogs say something else."""
 
@@ -198,6 +218,7 @@ _RUN: dict[type[st.Statement], str] = {
     st.CreateMaterializedView: "views:create_materialized_view",
     st.DropView: "views:drop_view",
     st.DropMaterializedView: "views:drop_materialized_view",
+    ddl.AlterMaterializedTable: "materialized_tables:alter_materialized_table",
     ddl.AlterView: "views:alter_view",
     st.CreateDatabase: "databases:create_database",
     st.CreateCatalog: "databases:create_catalog",

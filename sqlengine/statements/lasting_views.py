@@ -36,7 +36,7 @@ from sqlengine.statements import views
 from sqlengine.statements.query_reads import query_reads
 from sqlengine.statements.view_goes_on import ViewGoesOn
 
-__all__ = ["current", "make_views", "meaning", "views_go_on"]
+__all__ = ["current", "make_views", "meaning", "views_go_on", "with_options"]
 
 _log = Log("database")
 
@@ -66,7 +66,7 @@ def current(session: Session, definition: Definition) -> Iterator[None]:
 
 
 @contextmanager
-def _options(session: Session, definition: Definition) -> Iterator[None]:
+def with_options(session: Session, definition: Definition) -> Iterator[None]:
     """The options on which the answer of a view depends are those that were set when it was made."""
     before = session.options
     others = {k: v for k, v in before.as_dict().items() if not k.startswith(_MEANS)}
@@ -153,7 +153,7 @@ class _Opening:
         with (
             session.alone(),
             current(session, definition),
-            _options(session, definition),
+            with_options(session, definition),
             taking(f"what is saved of {path}"),
         ):
             views.create_materialized_view(statement, session, ViewGoesOn(session, saved, begun))
@@ -249,7 +249,7 @@ def _make_view(
     path = _path(place)
     try:
         # It is filled with the lock held: nobody may see a database that is restored by halves.
-        with session.alone(), current(session, definition), _options(session, definition):
+        with session.alone(), current(session, definition), with_options(session, definition):
             views.create_materialized_view(statement, session)
             _made(session, durable, place, definition, statement)
     except SqlEngineError as error:
@@ -270,7 +270,7 @@ def _made(
     session: Session, durable: Durable, place: Place, definition: Definition, statement: st.CreateMaterializedView
 ) -> None:
     path = _path(place)
-    with current(session, definition), _options(session, definition):
+    with current(session, definition), with_options(session, definition):
         durable.view_reads[path] = query_reads(session, statement.query.query)[0]
     made = session.catalogs.find(path)
     assert made is not None

@@ -254,7 +254,7 @@ def target_table(session: Session, statement: st.Insert) -> CatalogTable:
         if found.connector is None:
             admit(session.options, accounts=session.database.memory_accounts.accounts)
         return found
-    kind = "materialized view" if isinstance(found, MaterializedView) else "view"
+    kind = found.kind if isinstance(found, MaterializedView) else "view"
     raise BindError(
         f'"{found.path.name}" is a {kind} and takes no INSERT',
         code="E1428",

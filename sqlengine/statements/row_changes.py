@@ -78,7 +78,7 @@ def is_short(statement: st.Insert, session: Session, table: CatalogTable) -> boo
 def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable | OpenChanges]:
     found = session.catalogs.get(name.parts, name.span)
     if not isinstance(found, CatalogTable) or found.connector is not None:
-        view = "a materialized view" if isinstance(found, MaterializedView) else "a view"
+        view = f"a {found.kind}" if isinstance(found, MaterializedView) else "a view"
         what = "not one" if isinstance(found, CatalogTable) else view
         raise UnsupportedError(
             f'{verb} works on tables in memory; "{found.path.name}" is {what}',

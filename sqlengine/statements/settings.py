@@ -31,7 +31,7 @@ from sqlengine.bind.session import MATCH_SEMANTICS
 from sqlengine.database.recovery import RECOVERY_OPTIONS
 from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
 from sqlengine.options.client import CLIENT_OPTIONS
-from sqlengine.options.database import AT_ONCE, DATABASE_OPTIONS, SCHEDULER_OPTIONS
+from sqlengine.options.database import AT_ONCE, DATABASE_OPTIONS, MATERIALIZED_TABLE_OPTIONS, SCHEDULER_OPTIONS
 from sqlengine.options.flink import FLINK_OPTIONS, noted_option
 from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 from sqlengine.options.time_zones import time_zone_name
@@ -55,6 +55,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *CLIENT_OPTIONS,
         *DATABASE_OPTIONS,
         *SCHEDULER_OPTIONS,
+        *MATERIALIZED_TABLE_OPTIONS,
         *TARGET_OPTIONS,
         CDC_DUPLICATES,
         DISABLED_RULES,

@@ -75,6 +75,16 @@ def _objects(title: str, kinds: tuple[type, ...]) -> Callable[[st.Show, Session]
     return make
 
 
+def _materialized(title: str, kind: str) -> Callable[[st.Show, Session], Result]:
+    def make(statement: st.Show, session: Session) -> Result:
+        things = session.catalogs.objects(*_database_of(statement, session))
+        return _list(
+            title, [t.path.name for t in things if isinstance(t, MaterializedView) and t.kind == kind], statement
+        )
+
+    return make
+
+
 def _databases(statement: st.Show, session: Session) -> Result:
     name = statement.name.parts[0] if statement.name is not None else session.catalogs.current_catalog
     return _list("database name", sorted(session.catalogs.catalog(name).databases), statement)
@@ -189,8 +199,10 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "COLUMNS": _columns,
     "VIEWS": _objects("view name", (CatalogView,)),
     "CREATE VIEW": _create_view,
-    "MATERIALIZED VIEWS": _objects("materialized view name", (MaterializedView,)),
+    "MATERIALIZED VIEWS": _materialized("materialized view name", "materialized view"),
+    "MATERIALIZED TABLES": _materialized("materialized table", "materialized table"),
     "CREATE MATERIALIZED VIEW": _create_view,
+    "CREATE MATERIALIZED TABLE": _create_view,
     "FUNCTIONS": _functions,
     "MODULES": _modules,
     "JARS": _nothing("jars"),

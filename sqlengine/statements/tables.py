@@ -166,7 +166,7 @@ def get_table(session: Session, name: ddl.ObjectName) -> CatalogTable:
 
 
 def _not_a_table(found: CatalogView | MaterializedView, span: Span) -> CatalogError:
-    kind = "materialized view" if isinstance(found, MaterializedView) else "view"
+    kind = found.kind if isinstance(found, MaterializedView) else "view"
     return CatalogError(
         f'"{found.path.name}" is {with_article(kind)}, not a table',
         code="E1409",

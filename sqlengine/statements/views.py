@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import sqlengine.database.view_basis as _view_basis
     import sqlengine.database.view_traits as _view_traits
     import sqlengine.statements.query_reads as _query_reads
+    import sqlengine.statements.table_refresh as _table_refresh
     import sqlengine.statements.view_goes_on as _view_goes_on
     import sqlengine.statements.view_replacement as _view_replacement
     import sqlengine.verify.attach as _attach
@@ -40,6 +41,7 @@ else:
     _filling = Room("sqlengine.database.filling")
     _view_basis = Room("sqlengine.database.view_basis")
     _query_reads = Room("sqlengine.statements.query_reads")
+    _table_refresh = Room("sqlengine.statements.table_refresh")
     _attach = Room("sqlengine.verify.attach")
     _view_traits = Room("sqlengine.database.view_traits")
 
@@ -92,7 +94,7 @@ def declared_view(statement: st.CreateView, session: Session) -> CatalogView:
 
 
 def create_materialized_view(
-    statement: st.CreateMaterializedView, session: Session, saved: ViewGoesOn | None = None
+    statement: st.CreateMaterializedView, session: Session, saved: ViewGoesOn | None = None, *, anew: bool = False
 ) -> Result:
     """Begin to keep the answer of a query; its first answer over tables in memory is there when this returns.
 
@@ -100,6 +102,7 @@ def create_materialized_view(
 
     Args:
         saved: what the view goes on from. CheckpointError E3402 when that cannot be.
+        anew: it takes nothing over of the one that it replaces, which may rest.
     """
     bound = bound_view(session, statement.query.query)
     view = described_materialized_view(statement, session, bound)
@@ -110,7 +113,7 @@ def create_materialized_view(
         contents = session.memory_table(view)
         if saved is not None:
             saved.check(view)
-        replaces = saved is None and statement.or_replace
+        replaces = saved is None and statement.or_replace and not anew and not _rests(session, path)
         taken = _view_replacement.replacement(session, view, bound, contents) if replaces else None
         if taken is not None and _same_columns(view, session) and taken.succession.same_answer:
             _name_again(view, taken, session, keep)
@@ -121,7 +124,7 @@ def create_materialized_view(
         else:
             with nullcontext() if saved is None else _view_goes_on.planned_over(session, saved.saved.basis):
                 planned = plan_view(session, bound, contents, names)
-        contents.append_only = planned.physical.mode.is_append_only
+        contents.append_only = planned.physical.mode.is_append_only and view.refresh is None
         restored = None
         if saved is not None:
             restored = saved.restored(planned.physical)
@@ -153,6 +156,7 @@ def create_materialized_view(
             basis=_basis(session, view, inputs, taken) if saved is None else saved.saved.basis,
             take_over=None if taken is None else taken.fill(session),
             weight=session.options.get(WEIGHT),
+            rests=view.rests,
         )
         if saved is not None:
             contents.tell_time(job.dataflow.watermark, job.dataflow.idle)
@@ -163,12 +167,20 @@ def create_materialized_view(
             frozenset[ObjectPath]() if session.durable is None else session.durable.view_reads.get(path, frozenset())
         )
         replaced = session.views.add(made, lambda: _followed(view, session), reads)
-        columns = _with_event_time(view.columns, planned)
+        columns = view.columns if view.refresh is not None else _with_event_time(view.columns, planned)
         if replaced is not None:
             keep(replaced)
             columns = _typed_as_before(view, session)
     session.catalogs.replace(replace(view, columns=columns))
+    if view.refresh is not None and view.refresh.full and not view.refresh.suspended:
+        session.views.schedule[path] = session.clock.now() + view.refresh.milliseconds
     return Result.ok()
+
+
+def _rests(session: Session, path: ObjectPath) -> bool:
+    """Whether there is a materialized table whose job has ended: what it was last planned and computed over is past."""
+    before = session.catalogs.find(path)
+    return isinstance(before, MaterializedView) and before.rests
 
 
 def _typed_as_before(view: MaterializedView, session: Session) -> tuple[PhysicalColumn, ...]:
@@ -248,11 +260,21 @@ def described_materialized_view(
     )
     view = MaterializedView(path, statement.query.query, statement.query.text, columns, (), statement.comment)
     existing = session.catalogs.twin(view, span)
+    if statement.table is not None:
+        before = existing if isinstance(existing, MaterializedView) else None
+        view = replace(view, refresh=_table_refresh.described_refresh(statement, session, columns, before))
+    if isinstance(existing, MaterializedView) and existing.kind != view.kind and not statement.if_not_exists:
+        raise CatalogError(
+            f'"{path.name}" is a {existing.kind}, not a {view.kind}',
+            code="E1409",
+            span=span,
+            hint=f"drop it first: DROP {existing.kind.upper()} {path.name}",
+        )
     if existing is not None:
         if statement.if_not_exists:
             return None
         if not statement.or_replace or not isinstance(existing, MaterializedView):
-            hint = "use IF NOT EXISTS or OR REPLACE, or drop it first"
+            hint = f"use IF NOT EXISTS or {'OR REPLACE' if view.refresh is None else 'OR ALTER'}, or drop it first"
             raise CatalogError(f'"{path.name}" exists already', code="E1401", span=span, hint=hint)
         _check_replaceable(existing, view, session, span)
         if _followed(view, session) is not None:
@@ -260,8 +282,8 @@ def described_materialized_view(
         if statement.alters:
             view = replace(view, comment=existing.comment)
     elif statement.alters:
-        session.catalogs.get(statement.name.parts, span, "materialized view")
-    if statement.options:
+        session.catalogs.get(statement.name.parts, span, view.kind)
+    if statement.options and view.refresh is None:
         option = statement.options[0]
         raise OptionError(
             f"a materialized view takes no option '{option.key}'",
@@ -292,16 +314,18 @@ def drop_materialized_view(statement: st.DropMaterializedView, session: Session)
     found = session.catalogs.find(session.catalogs.qualify(statement.name.parts))
     if found is None and statement.if_exists:
         return Result.ok()
-    view = session.catalogs.get(statement.name.parts, statement.name.span, "materialized view")
-    if not isinstance(view, MaterializedView):
+    kind = "materialized table" if statement.table else "materialized view"
+    view = session.catalogs.get(statement.name.parts, statement.name.span, kind)
+    if not isinstance(view, MaterializedView) or view.kind != kind:
         raise CatalogError(
-            f'"{view.path.name}" is a {_kind(view)}, not a materialized view',
+            f'"{view.path.name}" is a {_kind(view)}, not a {kind}',
             code="E1409",
             span=statement.name.span,
             hint=f"write DROP {_kind(view).upper()} {view.path.name}",
         )
     _check_unread(view, session, statement.name.span)
     session.views.remove(view.path)
+    session.views.schedule.pop(view.path, None)
     session.memory.pop(view.storage, None)
     session.catalogs.remove(view)
     return Result.ok()
@@ -309,7 +333,7 @@ def drop_materialized_view(statement: st.DropMaterializedView, session: Session)
 
 def _kind(thing: CatalogObject) -> str:
     if isinstance(thing, MaterializedView):
-        return "materialized view"
+        return thing.kind
     return "view" if isinstance(thing, CatalogView) else "table"
 
 
