@@ -62,7 +62,10 @@ def get_field(row: Expr, name: str, span: Span | None) -> Expr:
             f'a value of type {row.type.with_nullable(True)} has no field "{name}"',
             code="E1207",
             span=span,
-            hint=f"the value of a map is m['{name}']" if row.type.root is TypeRoot.MAP else None,
+            hint={
+                TypeRoot.MAP: f"the value of a map is m['{name}']",
+                TypeRoot.VARIANT: f"the member of a variant is v['{name}']",
+            }.get(row.type.root),
         )
     for index, field in enumerate(row.type.fields):
         if field.name == name:
@@ -170,6 +173,10 @@ def _cast_hint(source: DataType, target: DataType) -> str:
         return "EXTRACT takes a part of a time, UNIX_TIMESTAMP and TIMESTAMPDIFF count its seconds"
     if source.is_numeric and target.root in times:
         return "TO_TIMESTAMP_LTZ makes a time of a number of seconds or milliseconds"
+    if source.root is TypeRoot.VARIANT:
+        return f"JSON has no such values: CAST(CAST(.. AS STRING) AS {target.with_nullable(True)}) reads a text"
+    if target.root is TypeRoot.VARIANT:
+        return "JSON has no such values: CAST it to STRING first"
     return "take it apart, or build the value, with functions: SHOW FUNCTIONS lists them"
 
 

@@ -212,4 +212,6 @@ def _not_a_row(parts: tuple[str, ...], value: Expr, span: Span | None) -> BindEr
     hint = f'"{name}" is a column of type {value.type.with_nullable(True)}, which has no fields'
     if value.type.root is TypeRoot.MAP:
         hint = f"the value of a key of the map \"{name}\" is {name}['{rest}']"
+    if value.type.root is TypeRoot.VARIANT:
+        hint = f"the member of the variant \"{name}\" is {name}['{rest}']"
     return BindError(f'there is no relation "{name}" here', code="E1201", span=span, hint=hint)

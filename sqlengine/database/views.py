@@ -114,8 +114,10 @@ class Views:
         return replaced
 
     def rest(self, path: ObjectPath) -> None:
-        """Have a view stay as it is, with all that statements have changed so far."""
+        """Have a view stay as it is, with all that statements have changed so far. Raises PlanningError E1713 when it is
+        no longer kept."""
         with self.lock:
+            self.check(path)
             view = self._views[path]
             self._read(view)
             view.close()

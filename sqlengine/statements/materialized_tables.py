@@ -70,7 +70,7 @@ def alter_materialized_table(statement: ddl.AlterMaterializedTable, session: Ses
 def due(session: Session) -> list[ObjectPath]:
     """The materialized tables that are older than they may be. Each is told once: the next time is from now on."""
     now = session.clock.now()
-    found = [path for path, at in session.views.schedule.items() if at <= now]
+    found = [path for path, at in list(session.views.schedule.items()) if at <= now]
     for path in found:
         thing = session.catalogs.find(path)
         if isinstance(thing, MaterializedView) and thing.refresh is not None and not thing.refresh.suspended:
