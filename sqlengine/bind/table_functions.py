@@ -102,6 +102,13 @@ def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf
             hint="leave it out: every step gives a row",
         )
     window = window_of(name, lengths, span)
+    if isinstance(window, HopWindow) and window.size % window.slide:
+        raise BindError(
+            f"the size of HOP must be a multiple of its slide, and they are {_spoken(window.size)} and {_spoken(window.slide)}",
+            code="E1232",
+            span=span,
+            hint="the slide stands before the size",
+        )
     return window_table(plan, found[0].ref(), window, partition, span_of(named), name, batch=env.context.batch)
 
 
@@ -141,13 +148,6 @@ def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSp
             return TumbleWindow(size, offset)
         case "HOP":
             slide = lengths["SLIDE"]
-            if size % slide:
-                raise BindError(
-                    f"the size of HOP must be a multiple of its slide, and they are {_spoken(size)} and {_spoken(slide)}",
-                    code="E1232",
-                    span=span,
-                    hint="the slide stands before the size",
-                )
             _check_windows("HOP", "slide", slide, size, span)
             return HopWindow(slide, size, offset)
         case "CUMULATE":
