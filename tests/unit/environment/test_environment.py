@@ -283,7 +283,7 @@ def test_a_closed_environment_takes_no_statements() -> None:
         ("timezone", 'there is: "table.local-time-zone"'),
         (
             "foo",
-            "options begin with execution, optimizer, parallelism, pipeline, restart-strategy, sql-client, "
+            "options begin with execution, materialized-table, optimizer, parallelism, pipeline, restart-strategy, sql-client, "
             "sqlengine, state, table; docs/options.md lists all",
         ),
     ],
