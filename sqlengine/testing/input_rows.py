@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.changelog import KIND_NAMES, ChangelogBatch
+from runtime.core.changelog import DELETE, KIND_NAMES, ChangelogBatch
 from runtime.core.errors import FormatError, did_you_mean
 from runtime.core.schema import Field, Schema
 from runtime.core.types import DataType
@@ -30,12 +30,18 @@ _EMPTY = "(empty)"
 
 
 def changes_of(
-    environment: TableEnvironment, table: str, schema: Schema, names: Sequence[str], rows: Sequence[InputRow]
+    environment: TableEnvironment,
+    table: str,
+    schema: Schema,
+    key: Sequence[str],
+    names: Sequence[str],
+    rows: Sequence[InputRow],
 ) -> ChangelogBatch:
-    """The changes that some rows are.
+    """The changes that some rows are. A delete of a table with a key needs the key alone.
 
     Args:
         schema: the columns of the table.
+        key: its primary key, nothing for none.
         names: the columns that the rows give, none for all; the others are NULL.
     Raises:
         FormatError: E3304, the row and the column of what is no value, of a NULL where none may be, of too many cells.
@@ -58,10 +64,14 @@ def changes_of(
             column.append(value)
     columns = {f.name: _column(environment, table, f, values) for f, values in zip(given, cells, strict=True)}
     whole = [columns.get(f.name, pa.nulls(len(rows), f.type.arrow)) for f in schema]
+    keyed_deletes = (kinds == DELETE) & bool(key)
     for field, column in zip(schema, whole, strict=True):
-        if not field.type.nullable and column.null_count:
+        if field.type.nullable or not column.null_count:
+            continue
+        missing = np.asarray(column.is_null()) & ~(keyed_deletes & (field.name not in key))
+        if missing.any():
             raise FormatError(
-                f'column "{field.name}" of {table} is NOT NULL, and row {_first_null(column) + 1} has no value for it',
+                f'column "{field.name}" of {table} is NOT NULL, and row {int(missing.argmax()) + 1} has no value for it',
                 code="E3304",
                 hint="give it one",
             )
@@ -157,7 +167,3 @@ def _no_value(table: str, field: Field, values: list[Any], error: Exception) -> 
         code="E3304",
         hint="give values of that type, or their text",
     )
-
-
-def _first_null(column: pa.Array) -> int:
-    return column.is_null().to_pylist().index(True)

@@ -151,7 +151,7 @@ class SimulatedEnvironment(TableEnvironment):
             FormatError: E3302 for a table that is not in memory, E3304 for what is no value.
         """
         found, memory = self._source(table)
-        self.session.to_write(found).apply(changes_of(self, table, memory.schema, columns, rows))
+        self.session.to_write(found).apply(changes_of(self, table, memory.schema, memory.primary_key, columns, rows))
         memory.idle = False
         self.session.publish([memory])
         self._check_views()
