@@ -11,6 +11,7 @@ from planner.lower.window import window_is_proctime, window_zone
 from planner.traits.changes import is_append_only, ordered_by_time
 from planner.traits.keys import unique_keys, upsert_keys
 from planner.traits.naming import place_of
+from planner.traits.time import is_bounded
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND, RETRACT
 from runtime.core.errors import UnsupportedError
@@ -192,17 +193,15 @@ def _(plan: n.Over, run: Lowering, demand: Demand) -> Lowered:
     appends = is_append_only(plan.input, run.traits)
     ttl = run.ttl_of(plan.ttl)
     for (partition, order, frame), calls in groups.items():
-        current = _over(run, current, partition, order, frame, calls, appends, ttl)
+        current = _over(run, current, plan.input, partition, order, frame, calls, appends, ttl)
         appends = appends and current.node.mode.is_append_only
     return run.restored(current, plan.columns)
-
-
-_FOLLOWING = (FrameBound.FOLLOWING, FrameBound.UNBOUNDED_FOLLOWING)
 
 
 def _over(
     run: Lowering,
     source: Lowered,
+    below: LogicalNode,
     partition: tuple[Expr, ...],
     order: tuple[SortKey, ...],
     frame: Frame | None,
@@ -217,11 +216,22 @@ def _over(
     source, _, aggregates = aggregate_input(run, source, (), plain, not appends)
     rowtime = by_time and order[0].expr.type.is_rowtime
     proctime = by_time and order[0].expr.type.is_proctime
-    if (rowtime or proctime) and frame is not None and frame.upper in _FOLLOWING:
+    if proctime and frame is not None and frame.reaches_ahead:
         raise UnsupportedError(
-            "a frame over a time attribute cannot end after the current row",
+            "a frame over processing time cannot end after the current row",
             span=calls[0][1].span,
-            hint="end it with CURRENT ROW: a stream cannot be asked for rows that have not come",
+            hint="end it with CURRENT ROW, or order by event time: then rows wait for those that follow",
+        )
+    if (
+        rowtime
+        and frame is not None
+        and frame.upper is FrameBound.UNBOUNDED_FOLLOWING
+        and not is_bounded(below, run.traits)
+    ):
+        raise UnsupportedError(
+            "no row of a stream without end has a frame that ends with UNBOUNDED FOLLOWING",
+            span=calls[0][1].span,
+            hint="say how far it reaches, for example INTERVAL '1' HOUR FOLLOWING",
         )
     columns = [c for c, _ in calls]
     schema = Schema((*source.node.schema.fields, *schema_of(columns).fields))

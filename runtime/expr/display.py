@@ -179,18 +179,11 @@ class _Shower:
         if call.order_by:
             parts.append(f"ORDER BY {self._keys(call.order_by)}")
         if call.frame is not None:
-            frame = call.frame
-            lower = f"{_offset(frame.lower_offset)}{frame.lower.value}"
-            upper = f"{_offset(frame.upper_offset)}{frame.upper.value}"
-            parts.append(f"{'ROWS' if frame.rows else 'RANGE'} BETWEEN {lower} AND {upper}")
+            parts.append(call.frame.text())
         text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{args})"
         if call.filter is not None:
             text += f" FILTER (WHERE {self.show(call.filter, 0)})"
         return f"{text} OVER ({' '.join(parts)})"
-
-
-def _offset(value: int | float | None) -> str:
-    return "" if value is None else f"{value} "
 
 
 def show_literal(value: Any, type_: DataType) -> str:

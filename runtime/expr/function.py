@@ -253,13 +253,15 @@ class AggregateFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowFunction:
-    """A function that only makes sense with OVER: ROW_NUMBER, RANK, LAG, ..."""
+    """A function that only makes sense with OVER: ROW_NUMBER, RANK, LAG, ... `framed`: its value is of the rows of the
+    frame."""
 
     name: str
     signatures: tuple[Signature, ...]
     document: str
     nulls: Nulls = Nulls.NEVER
     needs_order: bool = True
+    framed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

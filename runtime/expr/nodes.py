@@ -264,22 +264,59 @@ class FrameBound(enum.Enum):
     UNBOUNDED_FOLLOWING = "UNBOUNDED FOLLOWING"
 
 
+class FrameExclusion(enum.Enum):
+    """Which rows an OVER frame leaves out although they are between its ends."""
+
+    CURRENT_ROW = "CURRENT ROW"
+    GROUP = "GROUP"
+    TIES = "TIES"
+
+
 @node
 class Frame(Node):
-    """ROWS or RANGE BETWEEN lower AND upper; offsets are rows (ROWS) or a value of the order column's distance, for
-    timestamps milliseconds (RANGE)."""
+    """ROWS, RANGE or GROUPS BETWEEN lower AND upper.
+
+    Offsets are rows (`rows`), else a distance of the order column's values, for timestamps milliseconds (RANGE), or
+    with `groups` a number of groups of rows that are equal in the order (GROUPS). `exclude`: the current row, all rows
+    equal to it, or those but itself are left out.
+    """
 
     rows: bool
     lower: FrameBound
     upper: FrameBound
     lower_offset: int | float | None = None
     upper_offset: int | float | None = None
+    groups: bool = False
+    exclude: FrameExclusion | None = None
+
+    @property
+    def unit(self) -> str:
+        """ROWS, RANGE or GROUPS."""
+        return "ROWS" if self.rows else "GROUPS" if self.groups else "RANGE"
+
+    @property
+    def measures(self) -> bool:
+        """Whether offsets are distances of the order column's values."""
+        return self.unit == "RANGE" and (self.lower_offset is not None or self.upper_offset is not None)
+
+    @property
+    def reaches_ahead(self) -> bool:
+        """Whether it may hold rows that come after the current row and its equals."""
+        following = (FrameBound.FOLLOWING, FrameBound.UNBOUNDED_FOLLOWING)
+        return self.upper in following or self.lower in following
+
+    def text(self) -> str:
+        """As SQL writes it."""
+        low = "" if self.lower_offset is None else f"{self.lower_offset} "
+        high = "" if self.upper_offset is None else f"{self.upper_offset} "
+        exclude = "" if self.exclude is None else f" EXCLUDE {self.exclude.value}"
+        return f"{self.unit} BETWEEN {low}{self.lower.value} AND {high}{self.upper.value}{exclude}"
 
 
 @node
 class WindowCall(Expr):
     """A function with OVER: an aggregate, or ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK,
-    CUME_DIST."""
+    CUME_DIST, NTH_VALUE."""
 
     function: str
     args: tuple[Expr, ...]

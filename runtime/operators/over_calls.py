@@ -37,6 +37,7 @@ class OverCalls:
     def __init__(self, node: OverAggregateExec, frame: Frame | None) -> None:
         types = node.input.schema.types
         self.frame = frame
+        self.exclude = None if frame is None else frame.exclude
         self.from_start = begins_with_partition(frame)
         self.calls: list[FrameCall] = [window_call(spec, types, self.from_start) for spec in node.calls]
         columns = {i for spec in node.calls for i in (*spec.args, *(o.index for o in spec.order_by))}

@@ -62,11 +62,6 @@ class OverTimeOperator(Operator):
                     f"{spec.function.upper()} over a time attribute needs rows of the future",
                     hint="order by a column that is not a time attribute",
                 )
-        following = (FrameBound.FOLLOWING, FrameBound.UNBOUNDED_FOLLOWING)
-        if frame is not None and (frame.upper in following or frame.lower is FrameBound.FOLLOWING):
-            raise UnsupportedError(
-                "a frame over a time attribute cannot end after the current row", hint="end it with CURRENT ROW"
-            )
         self._carries = node.carries_totals
         self._positions = any(isinstance(call, PositionCall) for call in self._calls.calls)
         self._span = _span(frame)
@@ -266,7 +261,7 @@ class OverTimeOperator(Operator):
         heads = places[np.flatnonzero(np.diff(layout.segment[places], prepend=-1))]
         if self._carries:
             low = np.repeat(heads, np.diff(np.append(np.unique(layout.start), len(rows))))
-        frames = Frames(layout, columns, places, low[places], high[places])
+        frames = Frames(layout, columns, places, low[places], high[places], self._calls.exclude)
         values = self._calls.run(frames, slots, heads, self._carries)
         back = np.empty(len(due), np.int64)
         back[order[places] - len(past)] = np.arange(len(due))
@@ -376,9 +371,14 @@ class OverTimeOperator(Operator):
 
 
 def _row_frame(frame: Frame | None) -> Frame:
-    """Processing time: each row is after the one before, so the current row ends the frame, in RANGE too."""
-    if frame is None or (not frame.rows and frame.lower is FrameBound.UNBOUNDED_PRECEDING):
+    """Processing time: each row is after the one before, so the current row ends the frame, in RANGE too, and each is a
+    group by itself."""
+    if frame is None:
         return Frame(True, FrameBound.UNBOUNDED_PRECEDING, FrameBound.CURRENT_ROW)
+    if frame.groups:
+        return frame.with_(rows=True, groups=False)
+    if not frame.rows and frame.lower is FrameBound.UNBOUNDED_PRECEDING:
+        return Frame(True, FrameBound.UNBOUNDED_PRECEDING, FrameBound.CURRENT_ROW, exclude=frame.exclude)
     return frame
 
 

@@ -307,7 +307,7 @@ class OverUpdateOperator(Operator):
         layout = lay_out(segment, new_peer)
         numbers = missing = None
         frame = self._calls.frame
-        if frame is not None and not frame.rows and (frame.lower_offset is not None or frame.upper_offset is not None):
+        if frame is not None and frame.measures:
             order = self._node.order[0]
             numbers, missing = range_numbers(self._store.take_column(order.index, rows), order.descending)
         low, high = self._calls.bounds(layout, numbers, missing)
@@ -316,7 +316,7 @@ class OverUpdateOperator(Operator):
         columns = [
             self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))
         ]
-        frames = Frames(layout, columns, np.arange(len(rows), dtype=np.int64), low, high)
+        frames = Frames(layout, columns, np.arange(len(rows), dtype=np.int64), low, high, self._calls.exclude)
         if not self._resumes:
             return self._calls.values(frames)
         heads = np.flatnonzero(np.diff(segment, prepend=-1))

@@ -120,7 +120,7 @@ class OverAggregateExec(PhysicalNode):
     late ones are rejected.
     `proctime`: arrival order, at once. Neither: any order columns, updating: rows whose value changes are sent again.
     `calls` use AggregateSpec; `function` may also be ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK,
-    CUME_DIST, FIRST_VALUE, LAST_VALUE.
+    CUME_DIST, FIRST_VALUE, LAST_VALUE, NTH_VALUE.
     """
 
     input: PhysicalNode
@@ -138,12 +138,7 @@ class OverAggregateExec(PhysicalNode):
 
     def text(self) -> str:
         schema = self.input.schema
-        frame = ""
-        if self.frame is not None:
-            low = "" if self.frame.lower_offset is None else f"{self.frame.lower_offset} "
-            high = "" if self.frame.upper_offset is None else f"{self.frame.upper_offset} "
-            unit = "ROWS" if self.frame.rows else "RANGE"
-            frame = f" {unit} BETWEEN {low}{self.frame.lower.value} AND {high}{self.frame.upper.value}"
+        frame = "" if self.frame is None else f" {self.frame.text()}"
         order = f" order by {order_text(self.order, schema)}" if self.order else ""
         calls = calls_text(self.calls, schema, self.schema.names[len(schema) :])
         return f"[{calls}]{by_text(self.partition, schema)}{order}{frame}"
@@ -159,13 +154,15 @@ class OverAggregateExec(PhysicalNode):
         by_time = self.time_bounds_rows
         tables: list[StateSpec] = []
         if self.rowtime:
-            held = "rows until their time has come"
-            tables.append(StateSpec("waiting", held, WATERMARK, schema, self.partition))
+            held = "rows until their time has come" + (" and their frame is whole" if self.waits_for_rows else "")
+            tables.append(StateSpec("waiting", held, self._waits_until(), schema, self.partition))
         if self.keeps_past_rows:
             if by_time:
                 bound = WATERMARK if self.rowtime else CLOCK
             else:
-                listed = not self.carries_totals and (self.frame is None or self.frame.lower_offset is None)
+                listed = not self.carries_totals and (
+                    self.frame is None or begins_with_partition(self.frame.with_(exclude=None))
+                )
                 bound = until_idle(self.ttl, NOTHING if listed else KEYS)
             tables.append(StateSpec("frames", f"rows that later frames reach by {by}", bound, schema, self.partition))
         if self.keeps_totals or (self.ttl and not by_time):
@@ -256,7 +253,23 @@ class OverAggregateExec(PhysicalNode):
         frame = self.frame
         if self.carries_totals or begins_with_partition(frame) or any(looks_back(call) for call in self.calls):
             return False
-        return frame is not None and not frame.rows
+        return frame is not None and frame.unit == "RANGE"
+
+    @property
+    def waits_for_rows(self) -> bool:
+        """In order of event time: whether rows wait for others that follow them, or frames count groups of equal
+        times."""
+        frame = self.frame
+        return self.rowtime and frame is not None and (frame.reaches_ahead or frame.groups)
+
+    def _waits_until(self) -> str:
+        """What bounds the rows that wait."""
+        frame = self.frame
+        if frame is None or not self.waits_for_rows:
+            return WATERMARK
+        if frame.upper is FrameBound.UNBOUNDED_FOLLOWING:
+            return NOTHING
+        return WATERMARK if frame.unit == "RANGE" or frame.upper_offset is None else KEYS
 
     @property
     def distinct_calls(self) -> list[tuple[str, AggregateSpec]]:

@@ -11,6 +11,7 @@ from runtime.plan.parts import AggregateSpec
 __all__ = [
     "ADDITIVE",
     "ENDS",
+    "NTH",
     "RANKS",
     "begins_with_partition",
     "carries",
@@ -53,13 +54,15 @@ ADDITIVE = frozenset(
 """Functions whose state is a sum."""
 ENDS = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
 """Functions whose state is one value."""
+NTH = frozenset({"NTH_VALUE", "FIRST_VALUE_RESPECT_NULLS", "LAST_VALUE_RESPECT_NULLS"})
+"""Functions of the row at a place of the frame."""
 RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
 """Functions whose state is how many rows, or peers, came before."""
 
 
 def begins_with_partition(frame: Frame | None) -> bool:
-    """Whether frames begin at the first row of the partition."""
-    return frame is None or frame.lower is FrameBound.UNBOUNDED_PRECEDING
+    """Whether frames are all rows from the first of the partition on up to an end."""
+    return frame is None or (frame.lower is FrameBound.UNBOUNDED_PRECEDING and frame.exclude is None)
 
 
 def over_names(calls: Sequence[AggregateSpec]) -> list[str]:

@@ -26,6 +26,8 @@ def check_frame(frame: Frame | None) -> None:
     """Raise Wrong for a frame whose offsets do not fit its bounds."""
     if frame is None:
         return
+    if frame.rows and frame.groups:
+        raise placed(Wrong("a frame counts rows or groups"), "frame", "groups")
     for field, bound, offset in (
         ("lower_offset", frame.lower, frame.lower_offset),
         ("upper_offset", frame.upper, frame.upper_offset),

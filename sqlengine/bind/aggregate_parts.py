@@ -97,6 +97,8 @@ def aggregate_parts(binder: ExpressionRules, tree: exp.Expr) -> tuple[AggregateP
                 hint="leave out NULLs with FILTER (WHERE x IS NOT NULL)",
             )
         function = variant
+    elif parts.nulls == "RESPECT" and name in ("FIRST_VALUE", "LAST_VALUE"):
+        function = find_function(binder, f"{name}_RESPECT_NULLS", parts.span)
     elif parts.nulls == "RESPECT" and name in _SKIPS_NULLS:
         raise UnsupportedError(
             f"{name} leaves out NULLs and takes no RESPECT NULLS",

@@ -164,10 +164,10 @@ def _aggregate(binder: ExpressionRules, tree: exp.Expr) -> Expr:
         )
     if isinstance(function, WindowFunction):
         raise BindError(
-            f"{function.name} needs OVER",
+            f"{parts.name} needs OVER",
             code="E1212",
             span=parts.span,
-            hint=f"for example {function.name}(..) OVER (ORDER BY x)",
+            hint=f"for example {parts.name}(..) OVER (ORDER BY x)",
         )
     if not clause.aggregates:
         raise BindError(

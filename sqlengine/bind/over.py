@@ -12,7 +12,7 @@ from sqlglot import exp
 from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError, did_you_mean
 from runtime.core.types import TypeRoot
 from runtime.expr.function import AggregateFunction, ScalarFunction, WindowFunction
-from runtime.expr.nodes import Expr, Frame, FrameBound, Literal, SortKey, WindowCall
+from runtime.expr.nodes import Expr, Frame, FrameBound, FrameExclusion, Literal, SortKey, WindowCall
 from runtime.expr.nullability import aggregate_type
 from sqlengine.bind.aggregate_parts import aggregate_parts, resolved_arguments
 from sqlengine.bind.coerce import as_boolean
@@ -74,7 +74,7 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
                 span=span_of(definition.spec),
                 hint="say in which order the rows of the frame stand",
             )
-        frame = _frame(scope, definition.spec, order[0])
+        frame = _frame(scope, definition.spec, order)
     if isinstance(function, WindowFunction):
         if not order and function.needs_order:
             raise BindError(
@@ -83,8 +83,15 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
                 span=span,
                 hint="say in which order the rows stand: OVER (ORDER BY ..)",
             )
-        if frame is not None:
+        if frame is not None and not function.framed:
             raise BindError(f"{function.name} takes no frame", code="E1214", span=span, hint="leave ROWS or RANGE out")
+        if function.name == "NTH_VALUE" and not _is_place(args[1]):
+            raise TypeMismatchError(
+                "the place of NTH_VALUE is a whole number above zero, written as a literal",
+                code="E1309",
+                span=span,
+                hint="for example NTH_VALUE(x, 2)",
+            )
         if parts.distinct or parts.filter is not None:
             raise BindError(
                 f"{function.name} takes neither DISTINCT nor FILTER", code="E1211", span=span, hint="leave them out"
@@ -107,8 +114,16 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
     )
 
 
+def _is_place(value: Expr) -> bool:
+    return isinstance(value, Literal) and isinstance(value.value, int) and value.value > 0
+
+
 def _holds_current_row(frame: Frame | None) -> bool:
-    return frame is None or (frame.lower is FrameBound.UNBOUNDED_PRECEDING and frame.upper is FrameBound.CURRENT_ROW)
+    return frame is None or (
+        frame.lower is FrameBound.UNBOUNDED_PRECEDING
+        and frame.upper is FrameBound.CURRENT_ROW
+        and frame.exclude is None
+    )
 
 
 class _Definition:
@@ -157,19 +172,38 @@ def _definition(binder: ExpressionRules, tree: exp.Window, seen: tuple[str, ...]
     return _Definition(base.partition, own.order or base.order, own.spec or base.spec)
 
 
-def _frame(binder: ExpressionRules, spec: exp.WindowSpec, order: SortKey) -> Frame:
-    rows = spec.args["kind"].upper() == "ROWS"
-    start = _bound(binder, spec, "start", rows, order)
+_PLACES = {
+    FrameBound.UNBOUNDED_PRECEDING: 0,
+    FrameBound.PRECEDING: 1,
+    FrameBound.CURRENT_ROW: 2,
+    FrameBound.FOLLOWING: 3,
+    FrameBound.UNBOUNDED_FOLLOWING: 4,
+}
+
+
+def _frame(binder: ExpressionRules, spec: exp.WindowSpec, order: tuple[SortKey, ...]) -> Frame:
+    unit = spec.args["kind"].upper()
+    start = _bound(binder, spec, "start", unit, order)
     end = (
-        _bound(binder, spec, "end", rows, order) if spec.args.get("end") is not None else (FrameBound.CURRENT_ROW, None)
+        _bound(binder, spec, "end", unit, order) if spec.args.get("end") is not None else (FrameBound.CURRENT_ROW, None)
     )
-    if start[0] is FrameBound.UNBOUNDED_FOLLOWING or end[0] is FrameBound.UNBOUNDED_PRECEDING:
+    never = start[0] is FrameBound.UNBOUNDED_FOLLOWING or end[0] is FrameBound.UNBOUNDED_PRECEDING
+    if never or _PLACES[start[0]] > _PLACES[end[0]]:
         raise BindError("the frame ends before it starts", code="E1214", span=span_of(spec), hint="exchange its bounds")
-    return Frame(rows, start[0], end[0], start[1], end[1])
+    exclude = spec.args.get("exclude")
+    return Frame(
+        unit == "ROWS",
+        start[0],
+        end[0],
+        start[1],
+        end[1],
+        unit == "GROUPS",
+        None if exclude is None else FrameExclusion(exclude),
+    )
 
 
 def _bound(
-    binder: ExpressionRules, spec: exp.WindowSpec, which: str, rows: bool, order: SortKey
+    binder: ExpressionRules, spec: exp.WindowSpec, which: str, unit: str, order: tuple[SortKey, ...]
 ) -> tuple[FrameBound, int | float | None]:
     written, side = spec.args[which], spec.args.get(f"{which}_side")
     if written == "CURRENT ROW":
@@ -184,8 +218,15 @@ def _bound(
             span=span_of(written),
             hint="for example ROWS BETWEEN 5 PRECEDING AND CURRENT ROW",
         )
-    kind, ordered = value.type, order.expr.type
-    if rows:
+    if unit == "RANGE" and len(order) != 1:
+        raise BindError(
+            "RANGE with an offset compares the values of one ORDER BY column",
+            code="E1214",
+            span=span_of(written),
+            hint="order by one column, or use ROWS or GROUPS",
+        )
+    kind, ordered = value.type, next(iter(order)).expr.type
+    if unit != "RANGE":
         fits = kind.is_integer
     elif ordered.is_timestamp or ordered.root in (TypeRoot.DATE, TypeRoot.TIME):
         fits = kind.root is TypeRoot.INTERVAL_SECOND
@@ -193,17 +234,19 @@ def _bound(
         fits = kind.is_numeric and ordered.is_numeric
     if not fits:
         wanted = (
-            "a whole number of rows"
-            if rows
+            f"a whole number of {unit.lower()}"
+            if unit != "RANGE"
             else "an INTERVAL"
             if ordered.is_timestamp
             else "a number, as its ORDER BY column"
         )
         raise TypeMismatchError(
-            f"the bound of a {'ROWS' if rows else 'RANGE'} frame here is {wanted}",
+            f"the bound of a {unit} frame here is {wanted}",
             code="E1302",
             span=span_of(written),
-            hint="for example ROWS 2 PRECEDING" if rows else "for example RANGE INTERVAL '1' HOUR PRECEDING",
+            hint=f"for example {unit} 2 PRECEDING"
+            if unit != "RANGE"
+            else "for example RANGE INTERVAL '1' HOUR PRECEDING",
         )
     amount = value.value if isinstance(value.value, int | float) else float(value.value)
     if amount < 0:

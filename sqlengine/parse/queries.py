@@ -257,7 +257,7 @@ class QueryGrammar(RelationGrammar):
             tree.set("partition_by", self.comma_separated(self.expression))
         tree.set("order", self.order_by())
         at = self.token
-        kind = self.match_any("ROWS", "RANGE")
+        kind = self.match_any("ROWS", "RANGE", "GROUPS")
         if kind is not None:
             tree.set("spec", self._frame(kind, at))
         self.expect(")")
@@ -269,8 +269,20 @@ class QueryGrammar(RelationGrammar):
         if between:
             self.expect("AND")
             end, end_side = self._bound()
-        spec = exp.WindowSpec(kind=kind, start=start, start_side=start_side, end=end, end_side=end_side)
+        spec = exp.WindowSpec(
+            kind=kind, start=start, start_side=start_side, end=end, end_side=end_side, exclude=self._exclusion()
+        )
         return self.place(spec, at)
+
+    def _exclusion(self) -> str | None:
+        """`EXCLUDE CURRENT ROW | GROUP | TIES | NO OTHERS`."""
+        if not self.match("EXCLUDE"):
+            return None
+        if self.match("CURRENT", "ROW"):
+            return "CURRENT ROW"
+        if self.match("NO", "OTHERS"):
+            return None
+        return self.expect_any("GROUP", "TIES", "CURRENT ROW", "NO OTHERS")
 
     def _bound(self) -> tuple[str | exp.Expr, str | None]:
         if self.match("CURRENT", "ROW"):

@@ -443,7 +443,8 @@ def _frame(frame: Frame | None) -> str:
     ends = (
         frame.lower is FrameBound.UNBOUNDED_PRECEDING
         and frame.upper in (FrameBound.CURRENT_ROW, FrameBound.UNBOUNDED_FOLLOWING)
-        and not frame.rows
+        and frame.unit == "RANGE"
+        and frame.exclude is None
     )
     if not ends:
         raise CannotVerify("a frame of OVER")

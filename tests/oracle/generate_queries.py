@@ -286,6 +286,9 @@ class Queries(Relations):
                 "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
                 "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
                 "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+                "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW",
+                "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE GROUP",
+                "GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE TIES",
             )
         )
         partition, order = self._partition(columns), self._order(columns, total=True)

@@ -39,7 +39,11 @@ class AdditiveCall(FrameCall):
 
     def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
         parts = self._state().parts(self.args(frames.columns), kept)
-        total = {key: _between(_running(part), frames.low, frames.high) for key, part in parts.items()}
+        total: Parts = {}
+        for key, part in parts.items():
+            running = _running(part)
+            first, *more = (_between(running, low, high) for low, high in frames.ranges)
+            total[key] = sum(more, first)
         return self._result(total, len(frames.low))
 
     def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
@@ -183,14 +187,15 @@ class ExpandedCall(FrameCall):
         # A frame may be empty: then also the sum of a column without NULL is NULL.
         spec = self.spec.with_(retract=False, arg_types=tuple(t.with_nullable(True) for t in self.spec.arg_types))
         results: list[pa.Array] = []
-        sizes = frames.high - frames.low
+        ranges = frames.ranges
+        sizes = np.sum([high - low for low, high in ranges], axis=0)
         ends = np.cumsum(sizes)
         start = 0
         while start < len(sizes):
             look()
             done = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
-            owner, element = expand_ranges(frames.low[start:stop], sizes[start:stop])
+            owner, element = _expanded([(low[start:stop], high[start:stop]) for low, high in ranges])
             state = AggregateSet([spec], self._types)
             if len(owner):
                 take = pa.array(element)
@@ -216,6 +221,16 @@ def frame_call(spec: AggregateSpec, types: Sequence[DataType], from_start: bool)
     else:
         return ExpandedCall(spec, types)
     return DistinctCall(spec, plain) if distinct else plain
+
+
+def _expanded(ranges: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """By request the positions of its ranges: the request and the position of each, in order of requests."""
+    found = [expand_ranges(low, high - low) for low, high in ranges]
+    if len(found) == 1:
+        return found[0]
+    owner, element = (np.concatenate([f[part] for f in found]) for part in (0, 1))
+    order = np.argsort(owner, kind="stable")
+    return owner[order], element[order]
 
 
 def _running(values: np.ndarray) -> np.ndarray:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runtime.eval.frames.layout import FrameLayout
+from runtime.eval.frames.layout import FrameLayout, Ranges, without
+from runtime.expr.nodes import FrameExclusion
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
 
@@ -24,13 +25,19 @@ Columns = Sequence[pa.Array]
 @dataclass(frozen=True, slots=True)
 class Frames:
     """Of sorted rows with their input's columns, the frames of some: of the rows at positions `rows`, from `low` up to
-    before `high`."""
+    before `high`, without what `exclude` says."""
 
     layout: FrameLayout
     columns: Columns
     rows: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    exclude: FrameExclusion | None = None
+
+    @property
+    def ranges(self) -> Ranges:
+        """The positions of each frame: ranges in ascending order, which may be empty."""
+        return without(self.exclude, self.layout, self.rows, self.low, self.high)
 
 
 class FrameCall:

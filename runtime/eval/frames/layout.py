@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runtime.expr.nodes import Frame, FrameBound
+from runtime.expr.nodes import Frame, FrameBound, FrameExclusion
 
-__all__ = ["FrameLayout", "frame_bounds", "lay_out"]
+__all__ = ["FrameLayout", "Ranges", "frame_bounds", "lay_out", "without"]
+
+Ranges = tuple[tuple[np.ndarray, np.ndarray], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,24 @@ def frame_bounds(
     return lower, np.maximum(np.clip(upper, layout.start, layout.end), lower)
 
 
+def without(
+    exclude: FrameExclusion | None, layout: FrameLayout, rows: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> Ranges:
+    """What is left of the frames [low, high) of the rows at positions `rows`: ranges of positions, in their order; one
+    that is empty has both ends equal."""
+    if exclude is None:
+        return ((low, high),)
+    if exclude is FrameExclusion.CURRENT_ROW:
+        first, last = rows, rows + 1
+    else:
+        first, last = layout.peer_start[rows], layout.peer_end[rows]
+    before = (low, np.clip(first, low, high))
+    after = (np.clip(last, low, high), high)
+    if exclude is not FrameExclusion.TIES:
+        return before, after
+    return before, (np.clip(rows, low, high), np.clip(rows + 1, low, high)), after
+
+
 def _bound(
     layout: FrameLayout,
     frame: Frame,
@@ -92,11 +112,22 @@ def _bound(
     distance = (offset or 0) * (-1 if bound is FrameBound.PRECEDING else 1)
     if frame.rows:
         return here + int(distance) + after
+    if frame.groups:
+        return _groups_away(layout, here, int(distance), after)
     assert keys is not None
     found = _search(layout, keys, keys + distance, after_equal=upper)
     if missing is None:
         return found
     return np.where(missing, layout.peer_end if upper else layout.peer_start, found)
+
+
+def _groups_away(layout: FrameLayout, here: np.ndarray, distance: int, after: int) -> np.ndarray:
+    """Where the group of equal rows begins (`after`: ends) that is so many groups after the one of each row; positions
+    of other partitions are clipped by the caller."""
+    heads = layout.peer_start == here
+    starts = np.append(np.flatnonzero(heads), len(layout))
+    number = np.cumsum(heads) - 1
+    return starts[np.clip(number + distance + after, 0, len(starts) - 1)]
 
 
 def _search(layout: FrameLayout, keys: np.ndarray, wanted: np.ndarray, *, after_equal: bool) -> np.ndarray:

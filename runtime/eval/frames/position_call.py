@@ -12,11 +12,12 @@ from runtime.eval.aggregates.accumulator import clear_at
 from runtime.eval.frames.aggregate_call import frame_call
 from runtime.eval.frames.frame_call import Columns, FrameCall, Frames
 from runtime.eval.frames.layout import FrameLayout
+from runtime.eval.frames.value_call import NthCall
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import take_at
 from runtime.plan.nodes import AggregateSpec
-from runtime.plan.over_state import RANKS
+from runtime.plan.over_state import NTH, RANKS
 
 __all__ = ["WHOLE_PARTITION", "PositionCall", "ShiftCall", "window_call"]
 
@@ -151,4 +152,6 @@ def window_call(spec: AggregateSpec, types: Sequence[DataType], from_start: bool
         return ShiftCall(spec)
     if name in RANKS or name in WHOLE_PARTITION:
         return PositionCall(spec)
+    if name in NTH:
+        return NthCall(spec)
     return frame_call(spec, types, from_start)

@@ -1,4 +1,4 @@
-"""MIN, MAX, FIRST_VALUE and LAST_VALUE over frames."""
+"""MIN, MAX, FIRST_VALUE, LAST_VALUE and NTH_VALUE over frames."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from runtime.eval.aggregates.extremes import ordered_keys
 from runtime.eval.frames.frame_call import FrameCall, Frames, segment_ends, valid_rows
 from runtime.eval.frames.layout import FrameLayout
 from runtime.eval.frames.ranges import first_valid, last_valid, range_min, running_min
+from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import take_at
@@ -18,7 +19,7 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sort import sort_indices
 from runtime.plan.nodes import AggregateSpec
 
-__all__ = ["ValueCall"]
+__all__ = ["NthCall", "ValueCall"]
 
 
 class ValueCall(FrameCall):
@@ -32,8 +33,22 @@ class ValueCall(FrameCall):
 
     def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
         (values,) = self.args(frames.columns)
-        places, _, _ = self._places(frames.layout, values, valid_rows(values, kept), frames.low, frames.high)
-        return _take(values, places)
+        valid = valid_rows(values, kept)
+        ranges = frames.ranges
+        low, high = (np.concatenate([r[end] for r in ranges]) for end in (0, 1))
+        places, rank, rank_place = self._places(frames.layout, values, valid, low, high)
+        found = places.reshape(len(ranges), -1)
+        return _take(values, found[0] if len(ranges) == 1 else self._best(found, rank, rank_place))
+
+    def _best(self, found: np.ndarray, rank: np.ndarray | None, rank_place: np.ndarray | None) -> np.ndarray:
+        """Of the positions found in the ranges of each frame, a row for each range, the one that has the value."""
+        if rank is not None and rank_place is not None:
+            none = len(rank_place)
+            best = np.where(found >= 0, rank[found], none).min(axis=0) if none else np.full(found.shape[1], none)
+            return np.append(rank_place, -1)[best]
+        ordered = found if self._name == "FIRST_VALUE" else found[::-1]
+        which = (ordered >= 0).argmax(axis=0)
+        return ordered[which, np.arange(found.shape[1])]
 
     def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
         (values,) = self.args(frames.columns)
@@ -123,6 +138,29 @@ class ValueCall(FrameCall):
         found = np.full(len(best), -1, np.int64)
         found[best < none] = place[best[best < none]]
         return found, rank, place
+
+
+class NthCall(FrameCall):
+    """NTH_VALUE, and FIRST_VALUE and LAST_VALUE with RESPECT NULLS: the value of a row of the frame told by its place."""
+
+    carries = False
+
+    def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
+        values, *places = self.args(frames.columns)
+        ranges = frames.ranges
+        size = np.sum([high - low for low, high in ranges], axis=0)
+        name = self.spec.function.upper()
+        wanted = np.zeros(len(size), np.int64) if name != "LAST_VALUE_RESPECT_NULLS" else size - 1
+        if places:
+            numbers = places[0].fill_null(0)
+            wanted = fixed_values(numbers)[frames.rows].astype(np.int64) - 1
+        found = np.full(len(size), -1, np.int64)
+        passed = np.zeros(len(size), np.int64)
+        for low, high in ranges:
+            inside = (wanted >= passed) & (wanted < passed + high - low)
+            found = np.where(inside, low + wanted - passed, found)
+            passed += high - low
+        return _take(values, found)
 
 
 def _take(values: pa.Array, places: np.ndarray) -> pa.Array:

@@ -22,6 +22,11 @@ def _shifted(types: Sequence[DataType]) -> DataType:
     return types[0].materialized().with_nullable(nullable)
 
 
+def _of_frame(types: Sequence[DataType]) -> DataType:
+    """The argument's type; NULL where the frame has no such row."""
+    return types[0].materialized().with_nullable(True)
+
+
 _SHIFT = Signature((_ANY, optional(_INTEGER), optional(_ANY)), _shifted)
 
 FUNCTIONS: tuple[WindowFunction, ...] = (
@@ -62,5 +67,29 @@ FUNCTIONS: tuple[WindowFunction, ...] = (
         signatures=(_SHIFT,),
         nulls=Nulls.RULE,
         document="The value n rows after (1 when not given), else the default.",
+    ),
+    WindowFunction(
+        name="NTH_VALUE",
+        signatures=(Signature((_ANY, _INTEGER), _of_frame),),
+        nulls=Nulls.RULE,
+        needs_order=False,
+        framed=True,
+        document="The value of the n-th row of the frame, NULL too; NULL when it has fewer rows.",
+    ),
+    WindowFunction(
+        name="FIRST_VALUE_RESPECT_NULLS",
+        signatures=(Signature((_ANY,), _of_frame),),
+        nulls=Nulls.RULE,
+        needs_order=False,
+        framed=True,
+        document="FIRST_VALUE(x) RESPECT NULLS: the value of the first row of the frame, NULL too.",
+    ),
+    WindowFunction(
+        name="LAST_VALUE_RESPECT_NULLS",
+        signatures=(Signature((_ANY,), _of_frame),),
+        nulls=Nulls.RULE,
+        needs_order=False,
+        framed=True,
+        document="LAST_VALUE(x) RESPECT NULLS: the value of the last row of the frame, NULL too.",
     ),
 )
