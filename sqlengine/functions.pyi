@@ -520,6 +520,12 @@ def first_value(any: Operand, /) -> Expression:
     SQL: FIRST_VALUE(<ANY>)
     """
 
+def first_value_respect_nulls(any: Operand, /) -> Expression:
+    """FIRST_VALUE(x) RESPECT NULLS: the value of the first row of the frame, NULL too.
+
+    SQL: FIRST_VALUE_RESPECT_NULLS(<ANY>)
+    """
+
 def floor(numeric_or_datetime: Operand, unit: str = ..., /) -> Expression:
     """The greatest whole number not above a number; the start of the unit of a point in time.
 
@@ -682,6 +688,12 @@ def last_value(any: Operand, /) -> Expression:
     SQL: LAST_VALUE(<ANY>)
     """
 
+def last_value_respect_nulls(any: Operand, /) -> Expression:
+    """LAST_VALUE(x) RESPECT NULLS: the value of the last row of the frame, NULL too.
+
+    SQL: LAST_VALUE_RESPECT_NULLS(<ANY>)
+    """
+
 def lead(any: Operand, integer: Operand = ..., any2: Operand = ..., /) -> Expression:
     """The value n rows after (1 when not given), else the default.
 
@@ -842,6 +854,12 @@ def now() -> Expression:
     """The time now.
 
     SQL: NOW()
+    """
+
+def nth_value(any: Operand, integer: Operand, /) -> Expression:
+    """The value of the n-th row of the frame, NULL too; NULL when it has fewer rows.
+
+    SQL: NTH_VALUE(<ANY>, <INTEGER>)
     """
 
 def ntile(integer: Operand, /) -> Expression:
