@@ -13,8 +13,10 @@ from typing import Any
 from runtime.core.errors import SparkError, SqlEngineError
 from runtime.core.logs import Log
 from runtime.core.options import Options
+from runtime.plan.nodes import PhysicalNode
 from runtime.spark import shipping
-from runtime.spark.options import RESIDENT, STATE_DIR
+from runtime.spark.continuous import Continuous, continuous_of, obstacle, slots
+from runtime.spark.options import MODE, RESIDENT, STATE_DIR
 from runtime.spark.resident import run_in_resident
 from runtime.spark.session import package_root, reached
 from runtime.tasks.layout import PREFIX
@@ -66,9 +68,25 @@ class Cluster:
         count = int(given) if given is not None else int(self._context.defaultParallelism)
         return max(1, min(128, count))
 
-    def open(self, options: Options) -> SparkTasks:
+    def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
+        tasks = self.partitions(options)
+        why = obstacle(self._context, options, nodes, tasks)
+        if why:
+            return f"Spark, a job for each epoch, {tasks} tasks: {why}"
+        return f"Spark, continuous: {tasks} partitions in {min(tasks, slots(self._context))} long-lived tasks"
+
+    def open(self, options: Options, nodes: Sequence[PhysicalNode]) -> SparkTasks:
+        """Raises SparkError: E3606; E3608 the job must have long-lived tasks and cannot."""
+        why = obstacle(self._context, options, nodes, self.partitions(options))
+        if why and options.get(MODE) == "continuous":
+            raise SparkError(
+                f"the job cannot have long-lived tasks: {why}",
+                code="E3608",
+                hint=f"without '{MODE.key}' = 'continuous' each of its epochs is a Spark job",
+            )
+        folder = StateFolder.new(self.state_place(options))
         resident = options.get(RESIDENT) and os.name == "posix"
-        return SparkTasks(self._context, StateFolder.new(self.state_place(options)), resident)
+        return SparkTasks(self._context, folder, resident, None if why else continuous_of(self._context), options)
 
     def state_place(self, options: Options) -> str:
         """The folder in which jobs make folders for their versions of state.
@@ -92,14 +110,41 @@ class Cluster:
 
 
 class SparkTasks:
-    """The tasks of a job: see `runtime.tasks.executor.Tasks`."""
+    """The tasks of a job: see `runtime.tasks.executor.Tasks`.
 
-    def __init__(self, context: Any, folder: StateFolder, resident: bool) -> None:
+    Args:
+        resident: keep operators of tasks that are Spark jobs in processes of their own.
+        continuous: has long-lived tasks; None: each phase is a Spark job.
+    """
+
+    def __init__(
+        self, context: Any, folder: StateFolder, resident: bool, continuous: Continuous | None, options: Options
+    ) -> None:
         self._context = context
         self.folder = folder
-        self.resident = resident
+        self.resident = resident or continuous is not None
+        self._in_residents = resident
+        self._continuous = continuous
+        self._options = options
+        self._closed = False
+        if continuous is not None:
+            continuous.opened()
 
     def run(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+        """By long-lived tasks, or as one Spark job.
+
+        Raises:
+            SparkError: a task has failed as often as Spark tries, or long-lived ones have.
+        """
+        if self._continuous is None:
+            return self._run(stages, given)
+        found = self._continuous.run(stages, given, self._options)
+        if found is not None:
+            return found
+        with self._continuous.job_of_ours():
+            return self._run(stages, given)
+
+    def _run(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         """One Spark job.
 
         Raises:
@@ -111,7 +156,7 @@ class SparkTasks:
             for number, stage in enumerate(stages):
                 if number:
                     rdd = rdd.partitionBy(count, lambda partition: partition)
-                if self.resident and isinstance(stage, Stage) and stage.number != PREFIX:
+                if self._in_residents and isinstance(stage, Stage) and stage.number != PREFIX:
                     stage.run = run_in_resident
                 rdd = rdd.mapPartitionsWithIndex(shipping.by_value(stage))
             return [Record(*fields) for _, fields in rdd.collect()]
@@ -127,6 +172,9 @@ class SparkTasks:
 
     def close(self) -> None:
         self.folder.remove()
+        if self._continuous is not None and not self._closed:
+            self._continuous.closed()
+        self._closed = True
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.core.options import Options
+from runtime.plan.nodes import PhysicalNode
 from runtime.spark.cluster import temporary_place
 from runtime.spark.shipping import dumps
 from runtime.tasks.reading import ReadStage
@@ -38,7 +39,10 @@ class SimulatedCluster:
     def partitions(self, options: Options) -> int:
         return int(options.text("parallelism.default") or 2)
 
-    def open(self, options: Options) -> SimulatedTasks:
+    def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
+        return f"a simulated cluster, {self.partitions(options)} tasks"
+
+    def open(self, options: Options, nodes: Sequence[PhysicalNode]) -> SimulatedTasks:
         return SimulatedTasks(self, self.state_place(options))
 
     def state_place(self, options: Options) -> str:

@@ -8,6 +8,7 @@ the driver takes, for each task, the file of state of the attempt whose changes 
 from __future__ import annotations
 
 import logging
+import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,7 +32,7 @@ from runtime.tasks.shipping import loads
 from runtime.tasks.sinks import adopt, row_writers
 from runtime.tasks.sources import SourcesInTasks
 from runtime.tasks.stage import Stage
-from runtime.tasks.task import Record, Report, raised
+from runtime.tasks.task import Record, Report, Version, raised
 from runtime.tasks.wire import decode, divide, encode
 
 __all__ = ["Divided", "divided_dataflow"]
@@ -137,9 +138,9 @@ class Divided:
     def _open(self) -> Tasks:
         """The tasks of the job, with its program in their folder."""
         if self._tasks is None:
-            tasks = self._tasks = self._executor.open(self._options)
             vertices = self._flow.vertices
             nodes = tuple(v.node for v in vertices)
+            tasks = self._tasks = self._executor.open(self._options, nodes)
             program = Program(
                 without_tables(nodes),
                 tuple(v.name for v in vertices),
@@ -213,8 +214,15 @@ class Divided:
             return
         self._ran.add(phase)
         tasks = self._open()
-        order = self._order(phase, stages, times, processing_time)
+        order = self._order(phase, times, processing_time)
         given = self._input(phase, changes, filed)
+        too_long = self._kept.too_long(phase)
+        for partition, records in enumerate(given):
+            for stage in stages:
+                if stage != PREFIX:
+                    lineage = self._kept.version(phase, stage, partition)
+                    version = Version(lineage, (stage, partition) in too_long)
+                    records.append(Record("version", stage, partition, pickle.dumps(version)))
         run = [Stage(order, stage, first=number == 0) for number, stage in enumerate(stages)]
         self._take(phase, tasks.run(run, given))
 
@@ -261,9 +269,7 @@ class Divided:
                 given[target].append(Record("edge", number, target, encode(part)))
         return given
 
-    def _order(
-        self, phase: int, stages: Sequence[int], times: Mapping[int, EpochTime], processing_time: int
-    ) -> EpochOrder:
+    def _order(self, phase: int, times: Mapping[int, EpochTime], processing_time: int) -> EpochOrder:
         return EpochOrder(
             self._open().folder.place,
             self._program,
@@ -271,11 +277,6 @@ class Divided:
             self._flow.epoch,
             processing_time,
             {number: (t.watermark, t.previous_watermark) for number, t in times.items()},
-            [
-                {stage: self._kept.version(phase, stage, p) for stage in stages if stage >= 0}
-                for p in range(self.partitions)
-            ],
-            self._kept.too_long(phase),
         )
 
     def _take(self, phase: int, records: Sequence[Record]) -> None:

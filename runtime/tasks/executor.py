@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from runtime.core.options import Options
+from runtime.plan.nodes import PhysicalNode
 from runtime.tasks.reading import ReadStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
@@ -60,8 +61,12 @@ class Executor(Protocol):
         """Into how many tasks a stage is divided."""
         ...
 
-    def open(self, options: Options) -> Tasks:
-        """The tasks of a job.
+    def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
+        """How the tasks of a job would run, for EXPLAIN; `nodes`: of its plan."""
+        ...
+
+    def open(self, options: Options, nodes: Sequence[PhysicalNode]) -> Tasks:
+        """The tasks of a job; `nodes`: of its plan.
 
         Raises:
             SqlEngineError: there is no place for them.

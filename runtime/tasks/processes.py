@@ -26,6 +26,7 @@ from runtime.core.errors import ProcessError
 from runtime.core.logs import Log
 from runtime.core.memory import count_worker, forget_worker, own_bytes, worker_bytes
 from runtime.core.options import Options
+from runtime.plan.nodes import PhysicalNode
 from runtime.tasks.by_value import dumps
 from runtime.tasks.options import PROCESSES_DIR
 from runtime.tasks.reading import ReadStage
@@ -119,7 +120,10 @@ class ProcessExecutor:
         count = int(given) if given is not None else len(os.sched_getaffinity(0))
         return max(1, min(128, count))
 
-    def open(self, options: Options) -> ProcessTasks:
+    def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
+        return f"{self.partitions(options)} processes of this machine"
+
+    def open(self, options: Options, nodes: Sequence[PhysicalNode] = ()) -> ProcessTasks:
         """Raises ProcessError E3901 when processes cannot be started."""
         with self._turn:
             if not self._root:

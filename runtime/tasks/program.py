@@ -63,13 +63,12 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class EpochOrder:
-    """What a task is told of one epoch.
+    """What all tasks are told of one epoch. From which version each goes on it hears with its records, so that what
+    is sent grows with the tasks, and not with their square.
 
     Args:
         program: the name of the file that holds the `Program`, in `place`.
         times: by operator the watermark, and that of the epoch before.
-        versions: for each partition how the state of each stage is made up: `Lineage` by stage.
-        complete: (stage, partition) of tasks that are to write all their state, not only what changed.
     """
 
     place: str
@@ -78,8 +77,6 @@ class EpochOrder:
     epoch: int
     processing_time: int
     times: Mapping[int, tuple[int, int]]
-    versions: Sequence[Mapping[int, object]]
-    complete: frozenset[tuple[int, int]]
 
 
 def own_functions(functions: FunctionRegistry, nodes: Sequence[PhysicalNode]) -> dict[str, AnyFunction]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = ["ABOVE", "here", "loads"]
@@ -29,6 +30,10 @@ class _Unpickler(pickle.Unpickler):
         return super().find_class(here(module), name)
 
 
-def loads(data: bytes) -> Any:
-    """What a process of this job has pickled. Only for bytes of the job's own processes: a pickle can run code."""
-    return _Unpickler(io.BytesIO(data)).load()
+def loads(data: Any, buffers: Iterable[Any] = ()) -> Any:
+    """What a process of this job has pickled. Only for bytes of the job's own processes: a pickle can run code.
+
+    Args:
+        buffers: what was pickled beside the bytes, in order.
+    """
+    return _Unpickler(io.BytesIO(data), buffers=buffers).load()

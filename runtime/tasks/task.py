@@ -34,7 +34,19 @@ from runtime.tasks.shipping import loads
 from runtime.tasks.versions import Lineage, StateFolder, decode_changes, encode_changes, task_states
 from runtime.tasks.wire import decode, divide, encode
 
-__all__ = ["Figures", "Record", "Rejected", "Report", "forget", "forget_ended", "plain", "raised", "run_stage"]
+__all__ = [
+    "Figures",
+    "Record",
+    "Rejected",
+    "Report",
+    "Version",
+    "forget",
+    "forget_all",
+    "forget_ended",
+    "plain",
+    "raised",
+    "run_stage",
+]
 
 WRITTEN_ROWS = 20_000
 """Fewer rows of a task than this go to the driver, which puts those of many epochs into one file."""
@@ -43,16 +55,23 @@ WRITTEN_ROWS = 20_000
 class Record(NamedTuple):
     """What passes between tasks and the driver.
 
-    `kind`: `edge` changes on an edge, `out` changes for the driver, `filed` changes of a source that lie in files,
-    `written` what a task has written for a sink, `report` what a task did, `error` why it could not. `number`: of the
-    edge, or of the operator. `partition`: where it comes from. `payload`: an Arrow stream of changes, pickled names of
-    files, a pickled `Report`, or a pickled error.
+    `kind`: `version` what a task goes on from, `edge` changes on an edge, `out` changes for the driver, `filed` changes
+    of a source that lie in files, `written` what a task has written for a sink, `report` what a task did, `error` why it
+    could not. `number`: of the stage, of the edge, or of the operator. `partition`: where it comes from. `payload`: a
+    pickled `Version`, an Arrow stream of changes, pickled names of files, a pickled `Report`, or a pickled error.
     """
 
-    kind: Literal["edge", "out", "filed", "written", "report", "error"]
+    kind: Literal["version", "edge", "out", "filed", "written", "report", "error"]
     number: int
     partition: int
     payload: bytes
+
+
+class Version(NamedTuple):
+    """What a task goes on from, and whether it is to write all its state this time, not only what changes."""
+
+    lineage: Lineage = Lineage()
+    complete: bool = False
 
 
 class Rejected(NamedTuple):
@@ -155,6 +174,12 @@ def forget_ended() -> None:
     _cache.forget_ended()
 
 
+def forget_all() -> None:
+    """Drop what is kept of any job."""
+    for key in list(_cache.programs):
+        forget(*key)
+
+
 def run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[Record]) -> list[tuple[int, Record]]:
     """What a task does. An error of ours is a record, so that nothing is tried again that can only fail again."""
     try:
@@ -169,10 +194,13 @@ def _run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[
     passed: list[tuple[int, Record]] = []
     arrived: dict[int, list[Record]] = defaultdict(list)
     failed = False
+    version = Version()
     filed: dict[int, ChangelogBatch] = {}
     for record in records:
         if record.kind == "edge" and record.number in into:
             arrived[record.number].append(record)
+        elif record.kind == "version" and record.number == stage:
+            version = loads(record.payload)
         elif record.kind == "filed":
             here, sent = _filed(program, order, record, partition)
             filed.update(here)
@@ -187,23 +215,26 @@ def _run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[
         for edge, found in arrived.items()
     } | filed
     with np.errstate(all="ignore"):
-        return passed + _run(program, order, stage, partition, given)
+        return passed + _run(program, order, stage, partition, version, given)
 
 
 def _run(
-    program: Program, order: EpochOrder, stage: int, partition: int, given: dict[int, ChangelogBatch]
+    program: Program,
+    order: EpochOrder,
+    stage: int,
+    partition: int,
+    version: Version,
+    given: dict[int, ChangelogBatch],
 ) -> list[tuple[int, Record]]:
     layout = program.layout
     key = (order.place, order.program, order.phase, stage, partition)
-    version = order.versions[partition].get(stage, Lineage())
-    assert isinstance(version, Lineage)
     # Nobody else finds it until the epoch is done: a task that fails half way leaves nothing in the cache.
     task = _cache.tasks.pop(key, None)
-    warm = task is not None and task.token == version.token
+    warm = task is not None and task.token == version.lineage.token
     if task is not None and not warm:
         task.close()
     if task is None or not warm:
-        task = _open(program, order, stage, partition, version)
+        task = _open(program, order, stage, partition, version.lineage)
     report = Report(stage, partition, warm=warm)
     found: list[tuple[int, Record]] = []
     outputs: dict[int, ChangelogBatch | None] = {}
@@ -227,7 +258,7 @@ def _run(
             found += _sent(program, order, number, partition, output)
     report.rejected, task.rejections.rows = task.rejections.rows, []
     if stage != PREFIX:
-        _save(program, order, task, report, (stage, partition) in order.complete or not warm)
+        _save(program, order, task, report, version.complete)
         _cache.tasks[key] = task
     found.append((partition, Record("report", stage, partition, pickle.dumps(report))))
     return found
@@ -301,7 +332,9 @@ def _open(program: Program, order: EpochOrder, stage: int, partition: int, versi
             by_key = based and layout.placed[number].where == "keyed"
             with taking(f"the state of {name}"):
                 groups = key_group_range(partition, program.partitions) if by_key else None
-                restore_task(_tables(operator), states, groups)
+                # What it has written itself is the version that its next file goes on from.
+                goes_on = () if based else tuple(table.name for table in _tables(operator))
+                restore_task(_tables(operator), states, groups, goes_on=goes_on)
                 operator.restored()
     return _Task(operators, rejections, version.token, {})
 

@@ -25,7 +25,7 @@ from runtime.tasks.shelf import Maps, Shelf
 from runtime.tasks.shipping import loads
 from runtime.tasks.task import forget_ended
 
-__all__ = ["Answer", "Work", "no_room", "serve"]
+__all__ = ["Answer", "Work", "no_room", "sendable", "serve"]
 
 
 class Work(NamedTuple):
@@ -89,12 +89,12 @@ def _done(asked: Work) -> Answer:
         found = [(target, shelf.put(fields)) for target, fields in stage(asked.partition, iter(given))]
         return Answer(found)
     except Exception as error:
-        return Answer([], _sendable(error))
+        return Answer([], sendable(error))
     finally:
         shelf.close()
 
 
-def _sendable(error: Exception) -> BaseException:
+def sendable(error: Exception) -> BaseException:
     """An error that the driver can load and raise."""
     if no_room(error) is not None:
         return no_room(error)  # type: ignore[return-value]

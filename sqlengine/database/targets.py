@@ -49,26 +49,36 @@ class JobTarget:
 
         A plan that reads a streaming DataFrame runs where that is, unless a target is set.
         """
+        executor = self._executor(options, roots)
+        return Dataflow if executor is None else partial(_tasks.divided_dataflow, executor=executor)
+
+    def described(self, options: Options, roots: Sequence[PhysicalNode]) -> str:
+        """Where and how a plan would run, for EXPLAIN; "" for this process. Raises as `dataflow` does."""
+        executor = self._executor(options, roots)
+        return "" if executor is None else executor.described(options, tuple(walk_all(roots)))
+
+    def _executor(self, options: Options, roots: Sequence[PhysicalNode]) -> Executor | None:
+        """What runs the tasks of jobs; None: they run in this process."""
         target = options.text(TARGET.key)
         if target is None:
             session = _session_of_a_stream(roots)
             if session is None:
-                return Dataflow
+                return None
             if self.cluster is None:
                 try:
                     self.cluster = _cluster.Cluster(session)
                 except SparkError:
-                    return Dataflow  # One of Spark Connect, which has no tasks of one's own.
+                    return None  # One of Spark Connect, which has no tasks of one's own.
         elif target.lower() == "processes":
             if self.processes is None:
                 self.processes = self._own = _processes.ProcessExecutor()
-            return partial(_tasks.divided_dataflow, executor=self.processes)
+            return self.processes
         elif target.lower() != "spark":
-            return Dataflow
+            return None
         if self.cluster is None:
             given = {key: value for key, value in options.as_dict().items() if key.startswith(SPARK_PREFIX)}
             self.cluster = _cluster.Cluster(self.spark or _session.spark_session(options.get(SPARK_MASTER), given))
-        return partial(_tasks.divided_dataflow, executor=self.cluster)
+        return self.cluster
 
     def close(self) -> None:
         """The session ends: so do its processes. Spark's session is its owner's."""

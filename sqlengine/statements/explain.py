@@ -70,7 +70,9 @@ def plan_text(statement: st.Statement, session: Session, details: tuple[str, ...
 def _sections(plans: Sequence[Planned], session: Session, details: tuple[str, ...]) -> str:
     order = next((p.order for p in plans if isinstance(p, PlannedQuery) and p.sorts_shown_rows), ())
     context = lower_context(session, batch=all(p.batch for p in plans))
-    return explain_text([(p.bound, p.optimized, p.physical) for p in plans], details, context, order)
+    text = explain_text([(p.bound, p.optimized, p.physical) for p in plans], details, context, order)
+    where = session.target.described(session.options, [p.physical for p in plans])
+    return f"{text}\n\n== Execution ==\n{where}" if where else text
 
 
 def explained(statement: st.Statement, session: Session, details: tuple[str, ...]) -> str:

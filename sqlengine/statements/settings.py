@@ -23,7 +23,7 @@ from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from runtime.local.profile import PROFILE
 from runtime.local.restart_strategy import RESTART_OPTIONS
 from runtime.operators.operator import PIECE_MAX_ROWS
-from runtime.spark.options import RESIDENT, STATE_DIR
+from runtime.spark.options import CONTROL_PORT, MODE, RESIDENT, STATE_DIR
 from runtime.state.backend import BACKEND_OPTIONS
 from runtime.tasks.options import PROCESSES_DIR, READ_IN_TASKS, WRITE_IN_TASKS
 from sqlengine.api.result import Result
@@ -42,7 +42,17 @@ from sqlengine.verify.options import EVERY, VERIFY
 
 __all__ = ["SESSION_OPTIONS", "TARGET_OPTIONS", "reset_option", "set_option", "set_value"]
 
-TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR, RESIDENT, READ_IN_TASKS, WRITE_IN_TASKS, PROCESSES_DIR)
+TARGET_OPTIONS = (
+    TARGET,
+    SPARK_MASTER,
+    MODE,
+    STATE_DIR,
+    RESIDENT,
+    CONTROL_PORT,
+    READ_IN_TASKS,
+    WRITE_IN_TASKS,
+    PROCESSES_DIR,
+)
 
 SESSION_OPTIONS: dict[str, Option[object]] = {
     option.key: option  # type: ignore[misc]

@@ -19,6 +19,7 @@ from runtime.plan.json import encode_plan
 from runtime.plan.nodes import PhysicalNode, SourceExec
 from runtime.plan.stored import decode_plan
 from runtime.plan.walk import walk_all
+from runtime.spark.options import MODE
 from runtime.spark.simulated import SimulatedCluster
 from runtime.tasks.processes import ProcessExecutor
 from sqlengine.api.result import Result
@@ -53,9 +54,9 @@ class Cut:
     `exact`: changes are compared one by one; else only what they fold to. `restarts`: operators are made anew from
     saved state between epochs, of `parallelism` tasks each. `kept_keys`: so many keys of each operator may stay in
     memory, the others go to RocksDB after every epoch. `piece`: joins give so few rows at once. `spark`: operators run
-    in the tasks of Spark. `simulated`: in those of a simulated cluster, on which tasks fail and run twice. `processes`: in
-    processes of this machine. `stored`: plans are compared with what comes
-    back of them from JSON.
+    in the tasks of Spark, long-lived ones or, `per_epoch`, those of a Spark job. `simulated`: in those of a simulated
+    cluster, on which tasks fail and run twice. `processes`: in processes of this machine. `stored`: plans are compared
+    with what comes back of them from JSON.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Cut:
     kept_keys: int | None = None
     piece: int | None = None
     spark: bool = False
+    per_epoch: bool = False
     simulated: bool = False
     processes: bool = False
     stored: bool = False
@@ -97,12 +99,17 @@ CUTS = (
 SPARK_CUTS = (
     Cut("spark, as written", spark=True),
     Cut("spark", lambda chance: chance.randint(1, 40), exact=False, parallelism=2, spark=True),
+    Cut("spark, three partitions", lambda chance: chance.randint(1, 7), exact=False, parallelism=3, spark=True),
+    Cut("spark, a job an epoch, as written", spark=True, per_epoch=True),
+    Cut(
+        "spark, a job an epoch", lambda chance: chance.randint(1, 40), False, parallelism=2, spark=True, per_epoch=True
+    ),
 )
-"""With one task what comes out is what comes out embedded, change by change."""
+"""With one task what comes out is what comes out embedded, change by change. There are two tasks for three partitions."""
 
 
 PROCESS_CUTS = tuple(
-    replace(cut, name=cut.name.replace("spark", "processes"), spark=False, processes=True) for cut in SPARK_CUTS
+    replace(cut, name=cut.name.replace("spark", "processes"), spark=False, processes=True) for cut in SPARK_CUTS[:2]
 )
 
 
@@ -189,6 +196,7 @@ class _Run:
             session.harness.job_options["sqlengine.batch.max-rows"] = str(cut.piece)
         if cut.spark or cut.simulated:
             session.harness.job_options[TARGET.key] = "spark"
+            session.harness.job_options[MODE.key] = "per-epoch" if cut.per_epoch else "continuous"
         if cut.simulated:
             session.target.cluster = SimulatedCluster(seed)
         if cut.processes:

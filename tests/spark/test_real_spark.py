@@ -69,7 +69,8 @@ class DiesOnce(Stage):
 @pytest.mark.long
 def test_tasks_that_die_are_tried_again(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(divided, "Stage", DiesOnce)
-    t_env = TableEnvironment.create({"sqlengine.epoch.max-rows": "2", "parallelism.default": "2"}, spark=spark)
+    options = {"sqlengine.epoch.max-rows": "2", "parallelism.default": "2", "sqlengine.spark.mode": "per-epoch"}
+    t_env = TableEnvironment.create(options, spark=spark)
     jobs: list[Job] = []
     t_env.session.on_job = jobs.append
     t_env.execute_sql("CREATE TABLE t (k STRING, v BIGINT)")

@@ -1,0 +1,53 @@
+"""Long-lived tasks in executors of their own (`local-cluster`): an executor is killed with all that it has."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.spark.continuous import continuous_of
+from runtime.spark.session import spark_session
+from tests.spark.watched import ROWS, Watched, answer, environment
+
+EXECUTORS = int(os.environ.get("SPARK_EXECUTORS", "2"))
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", __import__("sys").executable)
+    session = spark_session(f"local-cluster[{EXECUTORS},1,1024]", {"spark.executor.memory": "600m"})
+    yield session
+    session.stop()
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_an_executor_is_killed(spark: Any, tmp_path: Path) -> None:
+    """Only what is lost is opened from files, and what is written follows what changes."""
+    expected = answer(environment())
+    crews = continuous_of(spark.sparkContext)
+    options = {"parallelism.default": str(EXECUTORS), "sqlengine.spark.state-dir": str(tmp_path)}
+    t_env = environment(spark, **options)
+    watched = Watched(t_env)
+    assert answer(t_env) == expected
+    assert watched.cold == 2 * EXECUTORS
+    assert (crews.gathered, crews.phases) == (1, ROWS // 200)
+    quiet = sum(r.bytes for r in watched.reports)
+
+    def kill() -> None:
+        # A task's process is a child of the executor's daemon.
+        os.kill(parent(parent(crews.pids[0])), signal.SIGKILL)
+
+    t_env = environment(spark, **options)
+    watched = Watched(t_env, epoch6=kill)
+    assert answer(t_env) == expected
+    assert watched.cold <= 6 * EXECUTORS
+    assert sum(r.bytes for r in watched.reports) < 1.1 * quiet

@@ -1,0 +1,218 @@
+"""Tasks that have joined a crew: who is let in, what passes between them, and what is noticed when one goes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+
+from runtime.core.errors import UserError
+from runtime.tasks import links
+from runtime.tasks.crew import Crew, CrewLost
+from runtime.tasks.links import Door, Frame, Hub, Link, dial
+from runtime.tasks.member import Joining, packed
+from runtime.tasks.task import Record
+
+HERE = "127.0.0.1"
+SECRET = b"s" * 32
+JOIN = """import pickle, sys
+from runtime.tasks.member import serve
+number, joining = pickle.loads(bytes.fromhex(sys.stdin.readline()))
+serve(joining, number, "127.0.0.1")
+"""
+
+
+class Started:
+    """Members of a crew as processes of this machine."""
+
+    def __init__(self, joining: Joining, size: int) -> None:
+        self.processes: list[subprocess.Popen[bytes]] = []
+        path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+        for number in range(1, size + 1):
+            command = [sys.executable, "-c", JOIN]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
+            assert process.stdin is not None
+            process.stdin.write(pickle.dumps((number, joining)).hex().encode() + b"\n")
+            process.stdin.flush()
+            self.processes.append(process)
+
+    def failure(self) -> str | None:
+        return None
+
+    def end(self) -> None:
+        """They have been told to end."""
+        for process in self.processes:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(60)
+
+
+class Spread:
+    """A stage: each partition sends what it has to every other one, with its own number."""
+
+    def __init__(self, count: int, wrong: str = "") -> None:
+        self.count = count
+        self.wrong = wrong
+
+    def __call__(self, partition: int, given: Iterator[Any]) -> Iterator[tuple[int, Any]]:
+        if self.wrong == "raise" and partition == 1:
+            raise UserError("a row is wrong", code="E2001")
+        if self.wrong == "end" and partition == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        for entry in given:
+            for fields in entry if isinstance(entry, list) else [entry[1]]:
+                kind, number, _, payload = fields
+                for target in range(self.count):
+                    yield target, (kind, number + 1, partition, payload)
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    found = Crew(Started, 2, HERE)
+    yield found
+    found.end()
+
+
+def given(count: int, size: int) -> list[list[Record]]:
+    return [[Record("edge", 0, p, bytes([p]) * size)] for p in range(count)]
+
+
+@pytest.mark.parametrize("size", [3, 5_000, 3_000_000])
+@pytest.mark.parametrize("partitions", [1, 2, 5])
+def test_stages_with_exchanges(crew: Crew, partitions: int, size: int) -> None:
+    stages: Sequence[Any] = [Spread(partitions), Spread(1)]
+    found = crew.carry_out(stages, given(partitions, size))
+    # Each partition's bytes have come to the driver by way of each other partition.
+    wanted = sorted((2, via, bytes([p]) * size) for p in range(partitions) for via in range(partitions))
+    assert sorted((r.number, r.partition, bytes(r.payload)) for r in found) == wanted
+
+
+def test_an_error_is_raised_and_the_crew_goes_on(crew: Crew) -> None:
+    with pytest.raises(UserError, match="a row is wrong"):
+        crew.carry_out([Spread(2), Spread(2, "raise"), Spread(2)], given(2, 10))  # type: ignore[list-item]
+    assert crew.idle
+    assert len(crew.carry_out([Spread(2), Spread(2)], given(2, 10))) == 8  # type: ignore[list-item]
+
+
+def test_a_member_that_ends_is_noticed() -> None:
+    crew = Crew(Started, 3, HERE)
+    try:
+        with pytest.raises(CrewLost, match="task 2 has gone"):
+            crew.carry_out([Spread(3), Spread(3, "end"), Spread(3)], given(3, 10))  # type: ignore[list-item]
+    finally:
+        crew.end()
+
+
+def test_members_that_do_not_come_are_not_waited_for_longer() -> None:
+    class Nobody:
+        def failure(self) -> str | None:
+            return None
+
+        def end(self) -> None:
+            pass
+
+    with pytest.raises(CrewLost, match="2 of 2 tasks did not come"):
+        Crew(lambda joining, size: Nobody(), 2, HERE, seconds=0.0)
+
+
+def test_members_end_with_their_driver() -> None:
+    code = f"import sys; sys.path[:0] = {sys.path!r}; from tests.tasks.test_crew import lonely; lonely()"
+    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    assert driver.stdout is not None
+    members = [os.pidfd_open(int(pid)) for pid in driver.stdout.readline().split()]
+    driver.kill()
+    driver.wait()
+    for member in members:
+        poll = __import__("select").poll()
+        poll.register(member, 1)
+        assert poll.poll(60_000)
+        os.close(member)
+
+
+def lonely() -> None:
+    """A driver that is killed."""
+    crew = Crew(Started, 2, HERE)
+    print(*crew.pids.values(), flush=True)
+    threading.Event().wait()
+
+
+# --- connections
+
+
+@pytest.fixture
+def door() -> Iterator[tuple[Door, Queue[Link]]]:
+    admitted: Queue[Link] = Queue()
+    found = Door(HERE, 0, SECRET, admitted.put)
+    yield found, admitted
+    found.close()
+
+
+def test_who_does_not_know_the_secret_is_not_let_in(door: tuple[Door, Queue[Link]]) -> None:
+    at, admitted = door
+    with pytest.raises(OSError, match="does not belong to the job"):
+        dial(at.address, 1, 0, b"t" * 32)
+    # One who answers a challenge with what it has itself been told.
+    with socket.create_connection(at.address) as stranger:
+        stranger.sendall(links._HELLO.pack(links._MAGIC, 1, bytes(32)))
+        told = stranger.recv(64, socket.MSG_WAITALL)
+        stranger.sendall(told[32:])
+        assert stranger.recv(1) == b""
+    for greeting in (b"GET / HTTP/1.1\r\n\r\n" * 3, b"\0" * 64):
+        with socket.create_connection(at.address) as stranger:
+            stranger.sendall(greeting)
+            try:
+                assert stranger.recv(1) == b""
+            except ConnectionResetError:
+                continue
+    dial(at.address, 7, 0, SECRET).close()
+    assert admitted.get(timeout=60).number == 7
+    assert admitted.empty()
+
+
+def test_the_secret_stands_in_no_text() -> None:
+    joining = Joining((HERE, 1), SECRET)
+    assert "sss" not in f"{joining} {joining!r} {[joining]}"
+
+
+def connected(door: tuple[Door, Queue[Link]], take: Callable[[Link, Frame | None], None]) -> tuple[Link, Link, Hub]:
+    there = dial(door[0].address, 1, 0, SECRET)
+    hub = Hub(take)
+    here = door[1].get(timeout=60)
+    hub.add(here)
+    return there, here, hub
+
+
+def test_messages_of_any_size_arrive_whole_and_aligned(door: tuple[Door, Queue[Link]]) -> None:
+    came: Queue[Frame | None] = Queue()
+    there, _, hub = connected(door, lambda link, frame: came.put(frame))
+    payloads = [bytes([n % 251]) * size for n, size in enumerate((0, 1, 4095, 4096, 70_001, 5_000_003, 17))]
+    for _ in range(2):
+        there.send([packed((n, payload)) for n, payload in enumerate(payloads)], tag=5)
+    for _ in range(2):
+        frame = came.get(timeout=60)
+        assert frame is not None and frame.tag == 5
+        found = frame.load()
+        assert [(n, bytes(payload)) for n, payload in found] == list(enumerate(payloads))
+    there.close()
+    assert came.get(timeout=60) is None
+    hub.close()
+
+
+def test_who_is_silent_for_long_is_lost(door: tuple[Door, Queue[Link]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(links, "_ALIVE_SECONDS", 0.01)
+    came: Queue[Frame | None] = Queue()
+    there, _, hub = connected(door, lambda link, frame: came.put(frame))
+    assert came.get(timeout=60) is None
+    hub.close()
+    there.close()
