@@ -63,9 +63,10 @@ conformance: $(READY) ## compare with the recorded answers of Flink, by category
 
 N ?= 10000
 SEED := $(shell date +%s)
-fuzz: $(READY)   ## N generated cases against DuckDB (N=10000), others each time (SEED=...: those again)
+fuzz: $(READY)   ## N generated cases against DuckDB and models (N=10000), others each time (SEED=...: those again)
 	@echo "seed $(SEED)"
-	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 --timeout 0 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py tests/oracle/test_edited_statements.py
+	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 --timeout 0 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py tests/oracle/test_edited_statements.py \
+	    tests/unit/operators/test_match_recognize.py tests/unit/operators/test_match_standard.py
 
 KILLS ?= 50
 faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=10000 KILLS=50), others each time

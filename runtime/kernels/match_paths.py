@@ -1,4 +1,4 @@
-"""The walk of a pattern with the meaning of the SQL standard over the rows of partitions, row by row.
+"""The walk of a pattern with the meaning of the SQL standard over the rows of partitions, row by row, in C and in Python.
 
 It goes row by row, because what a row may be mapped to depends on the rows before it. The standard says which match a row
 begins: the first that a search with backtracking finds, which takes the edges of each state in their order. A stream cannot
@@ -8,6 +8,8 @@ run that is complete ends those behind it; it is the match when no run is left b
 Runs of a partition stand by their first rows, then by preference. A run that is complete stands in the state `FINAL`, as
 the last of those that began with its row. The last of all is the run that has not begun. Two runs in one state with one
 path have one future, and without conditions that depend on the run so have all runs in one state: the first stays.
+
+A run that is complete if no row follows (`$`) waits until one does or the rows are at their end, however long it is.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ import numpy as np
 
 from runtime.core.cancellation import look
 from runtime.core.clock import MAX_WATERMARK
-from runtime.core.errors import ExpressionError
+from runtime.core.errors import ExpressionError, InternalError
 from runtime.kernels.match_walk import (
+    COMPLETE,
+    COMPLETE_AT_END,
     COUNTS,
     EXCLUDED,
     FINAL,
@@ -37,8 +41,11 @@ from runtime.kernels.match_walk import (
     first_row_again,
     nothing_mapped,
 )
+from runtime.kernels.native import kernel
 
 __all__ = ["walk_paths"]
+
+_match_paths = kernel("match_paths", "iiiwIiiwwiiiiiwiIIIIIIIInnnnnn")
 
 _MAPPED = (1 << VARIABLE_BITS) - 1
 _ONE = 1 << VARIABLE_BITS
@@ -59,7 +66,8 @@ def walk_paths(
     them where no more rows come.
 
     Args:
-        automaton: the edges of a state by preference; one to `FINAL`, without a variable, is the last.
+        automaton: the edges of a state by preference; one to `FINAL`, without a variable, is the last, but where it asks
+            for the end.
         answers: for each run the bits of the variables whose conditions hold for the run and the row `at`, uint64; of
             those partitions for which `answered` is 1 (int64).
 
@@ -70,6 +78,115 @@ def walk_paths(
     Raises:
         ExpressionError: E2017, AFTER MATCH leads to no other row; E2021, a row begins too many runs.
     """
+    if _match_paths is None:
+        return _walk(automaton, rules, steps, runs, answers, answered, now)
+    assert runs.paths is not None
+    room = _Room(len(runs.rows) + len(steps.at) + 64, len(steps.alone) // 4 + 64, len(runs.paths.steps))
+    begin = np.zeros(len(steps.at) + 1, np.int64)
+    status = np.zeros(6, np.int64)
+    while True:
+        look()
+        _match_paths(
+            automaton.begin,
+            automaton.target,
+            automaton.variable,
+            automaton.reach,
+            steps.at,
+            steps.end,
+            steps.shift,
+            steps.alone,
+            steps.begins,
+            steps.times,
+            runs.begin,
+            runs.rows,
+            runs.paths.begin,
+            runs.paths.steps,
+            answers,
+            answered,
+            begin,
+            *room.arrays,
+            status,
+            automaton.start,
+            rules.asked,
+            rules.after,
+            rules.skip_to,
+            rules.within,
+            now,
+        )
+        used = status.tolist()
+        failed = used.pop()
+        if failed:
+            _raise(failed)
+            room.grow(used[1:])
+            continue
+        made, paths, matches, match_paths = room.found(used[1:])
+        return Runs(begin, made, paths), matches, match_paths
+
+
+_NO_ROOM, _FIRST_ROW_AGAIN, _NOTHING_MAPPED, _TOO_MANY = 1, 2, 3, 4
+
+
+def _raise(failed: int) -> None:
+    if failed == _FIRST_ROW_AGAIN:
+        first_row_again()
+    if failed == _NOTHING_MAPPED:
+        nothing_mapped()
+    if failed == _TOO_MANY:
+        _too_many()
+    if failed != _NO_ROOM:
+        raise InternalError(f"the walk of a pattern failed ({failed})")
+
+
+class _Room:
+    """Where the kernel writes runs and matches, each with its words, where its path ends, and the steps of all paths.
+
+    Args:
+        runs, matches: for how many.
+        steps: of paths that are there.
+    """
+
+    def __init__(self, runs: int, matches: int, steps: int) -> None:
+        self.arrays = [
+            array for rows, more in ((runs, steps), (matches, 0)) for array in _arrays(rows, 2 * rows + more)
+        ]
+
+    def found(self, used: list[int]) -> tuple[np.ndarray, Paths, np.ndarray, Paths]:
+        """Runs and matches with their paths: `used` are the numbers of runs, of their steps, of matches and of theirs."""
+        rows, steps, matches, match_steps = used
+        made = self.arrays
+        return (
+            made[0][:rows],
+            Paths(made[1][: rows + 1], made[2][:steps]),
+            made[3][:matches],
+            Paths(made[4][: matches + 1], made[5][:match_steps]),
+        )
+
+    def grow(self, used: list[int]) -> None:
+        """Twice as much."""
+        old = self.arrays
+        sizes = [used[0], used[0] + 1, used[1], used[2], used[2] + 1, used[3]]
+        self.arrays = [a for i in (0, 3) for a in _arrays(2 * len(old[i]), 2 * len(old[i + 2]))]
+        for array, before, size in zip(self.arrays, old, sizes, strict=True):
+            array[:size] = before[:size]
+
+
+def _arrays(rows: int, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return np.empty((rows, COUNTS), np.int64), np.zeros(rows + 1, np.int64), np.empty(steps, np.int64)
+
+
+# --- the twin -------------------------------------------------------------------------------------------------------------
+
+
+def _walk(
+    automaton: Automaton,
+    rules: Rules,
+    steps: Steps,
+    runs: Runs,
+    answers: np.ndarray,
+    answered: np.ndarray,
+    now: int,
+) -> tuple[Runs, np.ndarray, Paths]:
+    """`walk_paths` in Python, row by row."""
     walker = _Walker(automaton, rules)
     reach, asked = automaton.reach.tolist(), rules.asked
     alone, begins, times = steps.alone.tolist(), steps.begins.tolist(), steps.times.tolist()
@@ -87,7 +204,7 @@ def walk_paths(
         given = answers[first:last].tolist() if answered[p] else None
         row, end, shift = int(steps.at[p]), int(steps.end[p]), int(steps.shift[p])
         while row < end:
-            walker.expire(times[row], p, row)
+            walker.expire(times[row], p, row, over=False)
             if given is None and any(
                 r[START] != NOT_BEGUN and reach[r[STATE]] & asked & alone[row] for r in walker.runs
             ):
@@ -95,7 +212,7 @@ def walk_paths(
             walker.take_row(row + shift, times[row], begins[row], alone[row], given, p, row)
             given, row = None, row + 1
         if row == end:
-            walker.expire(now, p, row - 1)
+            walker.expire(now, p, row - 1, over=True)
         steps.at[p] = row
         sizes.append(len(walker.runs))
         kept += [run[:COUNTS] for run in walker.runs]
@@ -125,7 +242,9 @@ class _Walker:
         begin = automaton.begin.tolist()
         every = [edges[begin[s] : begin[s + 1]] for s in range(len(begin) - 1)]
         self._edges = [[(target, variable) for target, variable in of if variable >= 0] for of in every]
-        self._ends = [any(variable < 0 for _, variable in of) for of in every]
+        self._ends = [any(variable == COMPLETE for _, variable in of) for of in every]
+        self._ends_at_end = [any(variable == COMPLETE_AT_END for _, variable in of) for of in every]
+        self._start = automaton.start
         self._rules = rules
         self.runs: list[_Run] = []
         self.matches: list[list[int]] = []
@@ -159,18 +278,28 @@ class _Walker:
             found.append(step)
         return found[::-1]
 
-    def expire(self, now: int, partition: int, row: int) -> None:
-        """Takes out the runs that are too long at a time, or to which no row will come."""
+    def expire(self, now: int, partition: int, row: int, *, over: bool) -> None:
+        """Takes out the runs that are too long at a time. `over`: behind the rows there are, where a run waits for what may
+        be the end; at the end it is complete."""
         within = self._rules.within
-        kept = [
-            r
-            for r in self.runs
-            if r[START] == NOT_BEGUN
-            or r[STATE] == FINAL
-            or (now != MAX_WATERMARK and (within <= 0 or now < r[TIME] + within))
-        ]
-        if len(kept) < len(self.runs):
-            self.runs = kept
+        end = over and now == MAX_WATERMARK
+        kept: list[_Run] = []
+        changed = ended = False
+        of_start = -1
+        for run in self.runs:
+            ended = ended and run[START] == of_start
+            of_start = run[START]
+            if run[START] != NOT_BEGUN and (run[STATE] != FINAL or ended):
+                waits = over and self._ends_at_end[run[STATE]]
+                if end and waits and not ended:
+                    ended = changed = True
+                    run = [*run[:STATE], FINAL, *run[COUNTS:]]
+                elif end or (within > 0 and not waits and now >= run[TIME] + within):
+                    changed = True
+                    continue
+            kept.append(run)
+        self.runs = kept
+        if changed:
             self._settle(partition, row)
 
     def take_row(
@@ -199,7 +328,7 @@ class _Walker:
                 if key in seen:
                     continue
                 seen.add(key)
-                if self._edges[target]:
+                if self._edges[target] or self._ends_at_end[target]:
                     new.append(taken)
                 if self._ends[target]:
                     new.append([*taken[:STATE], FINAL, *taken[COUNTS:]])
@@ -208,7 +337,7 @@ class _Walker:
             if first:
                 if self._ends[run[STATE]] and not complete:
                     new.append([position, time, FINAL, -1, 0])
-                new.append(run)
+                new.append([*run[:STATE], self._start, *run[COUNTS:]])
             if len(new) - of_start > _MOST_RUNS:
                 _too_many()
         self.runs = new

@@ -23,6 +23,8 @@ from runtime.kernels.grow import expand_ranges
 from runtime.kernels.native import kernel
 
 __all__ = [
+    "COMPLETE",
+    "COMPLETE_AT_END",
     "COUNTS",
     "EXCLUDED",
     "FINAL",
@@ -49,6 +51,8 @@ _match_walk = kernel("match_walk", "iiiwwwIiiwwiiiwiiiIIIIIInnnnnn")
 
 FINAL = 0
 """The state of a match."""
+COMPLETE, COMPLETE_AT_END = -1, -2
+"""In the place of the variable of an edge, where runs have paths: the match is complete; if no row follows."""
 START, TIME, STATE, COUNTS = 0, 1, 2, 3
 """The words of a run."""
 NOT_BEGUN = np.iinfo(np.int64).max
@@ -67,18 +71,27 @@ _DONE, _RUNS_USED, _HELD_USED, _MATCHES_USED, _FAILED = range(5)
 class Automaton:
     """Edges in arrays, those of state s from `begin[s]` up to before `begin[s + 1]`.
 
-    `target`: the state behind, of a PROCEED one with a lower number; `variable`: to which the row is mapped (of runs with
-    paths with `EXCLUDED`), -1 for PROCEED; `must`, `must_not`: bits of the variables whose conditions hold and do not hold;
-    `reach`: by state the bits of all variables whose conditions its rows may be asked for.
+    `start`: the state in which runs begin, `first`: with the first row of a partition; `target`: the state behind, of a
+    PROCEED one with a lower number; `variable`: to which the row is mapped (of runs with paths with `EXCLUDED`), -1 for
+    PROCEED; `must`, `must_not`: bits of the variables whose conditions hold and do not hold; `reach`: by state the bits of
+    all variables whose conditions its rows may be asked for.
     """
 
     start: int
+    first: int
     begin: np.ndarray
     target: np.ndarray
     variable: np.ndarray
     must: np.ndarray
     must_not: np.ndarray
     reach: np.ndarray
+
+    @property
+    def waits(self) -> np.ndarray:
+        """By state whether a run in it is complete if no row follows."""
+        found = np.zeros(len(self.reach), np.bool_)
+        found[np.repeat(np.arange(len(found)), np.diff(self.begin))[self.variable == COMPLETE_AT_END]] = True
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +211,7 @@ def walk(
     if _match_walk is None:
         return _walk(automaton, rules, steps, runs, held, answers, answered, now)
     width, partitions = rules.width, len(steps.at)
-    room = [len(runs.rows) + partitions + 64, len(held.rows) + 64, len(steps.alone) // 4 + 64]
+    room = [2 * len(runs.rows) + partitions + 64, len(held.rows) + partitions + 64, len(steps.alone) // 4 + 64]
     new = [np.empty((size, width), np.int64) for size in room]
     begins = [np.zeros(partitions + 1, np.int64) for _ in range(2)]
     status = np.zeros(5, np.int64)
@@ -240,12 +253,15 @@ def walk(
         used = status[[_RUNS_USED, _HELD_USED, _MATCHES_USED]].tolist()
         if not status[_FAILED]:
             break
-        new = [
-            np.concatenate((old[:size], np.empty((len(old) + 64, width), np.int64)))
-            for old, size in zip(new, used, strict=True)
-        ]
+        new = [_larger(old, size) for old, size in zip(new, used, strict=True)]
     found = [old[:size] for old, size in zip(new, used, strict=True)]
     return Runs(begins[0], found[0]), Runs(begins[1], found[1]), found[2]
+
+
+def _larger(rows: np.ndarray, used: int) -> np.ndarray:
+    found = np.empty((2 * len(rows), rows.shape[1]), np.int64)
+    found[:used] = rows[:used]
+    return found
 
 
 def _check(failed: int) -> None:

@@ -35,6 +35,7 @@ def automaton(pattern: Pattern) -> Automaton:
     edges = [edge for state in states for edge in state]
     return Automaton(
         sink,
+        sink,
         np.cumsum([0, *(len(state) for state in states)], dtype=np.int64),
         np.array([e.target for e in edges], np.int64),
         np.array([e.variable for e in edges], np.int64),

@@ -66,6 +66,8 @@ class PathReader:
 
     def read(self, rows: LaidRows, mapped: MappedRows, shown: Shown | None = None) -> pa.Array:
         """The value of each run or match, or of rows of matches."""
+        if shown is None and self._value.offset is not None:
+            return self._cast(self._of_one_row(rows, mapped, self._value.offset))
         run, variable, place = mapped.each
         of = self._of[variable]
         mine = np.flatnonzero(of)
@@ -93,7 +95,30 @@ class PathReader:
                 places = np.full(len(at), -1, np.int64)
                 places[~missing] = place[chosen]
                 found = rows.column(self._value.call.args[0], places)
+        return self._cast(found)
+
+    def _cast(self, found: pa.Array) -> pa.Array:
         return found if found.type == self._arrow else found.cast(self._arrow)
+
+    def _of_one_row(self, rows: LaidRows, mapped: MappedRows, offset: int) -> pa.Array:
+        """The value of one row of each run or match, found by rows in turn."""
+        run, variable, place, count = mapped.in_turn
+        mine = np.flatnonzero(self._of[variable])
+        run, count = run[mine], count[mine]
+        ends = np.cumsum(count)
+        high = np.append(0, ends)[np.cumsum(np.bincount(run, minlength=len(mapped)))]
+        low = np.append(0, high[:-1])
+        at = low + offset if self._value.call.function == "FIRST_VALUE" else high - 1 - offset
+        missing = (at < low) | (at >= high)
+        known = at[~missing]
+        found = np.searchsorted(ends, known, side="right")
+        if self._value.names:
+            names = np.zeros(len(at), np.int64)
+            names[~missing] = variable[mine[found]]
+            return self._names.take(pa.array(names, mask=missing))
+        places = np.full(len(at), -1, np.int64)
+        places[~missing] = place[mine[found]] + known - (ends - count)[found]
+        return rows.column(self._value.call.args[0], places)
 
     def _aggregate(
         self,

@@ -28,15 +28,16 @@ from runtime.kernels.match_walk import (
 from runtime.kernels.sort import sort_indices
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.match_automaton import automaton
+from runtime.operators.match_begun import BegunPartitions
 from runtime.operators.match_numbers import MatchNumbers
 from runtime.operators.match_paths import PathReader, all_rows
-from runtime.operators.match_runs import OpenRuns
+from runtime.operators.match_runs import OpenRuns, from_first_open, none
 from runtime.operators.match_threads import thread_automaton
 from runtime.operators.match_values import LaidRows, MappedRows, ValueReader
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
 from runtime.plan.nodes import MatchExec
-from runtime.plan.pattern import AfterMatch, MatchRows
+from runtime.plan.pattern import AfterMatch, MatchRows, MatchValue, ValueSide
 from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows, bound, microseconds
 from runtime.state.timed_table import timed_table
@@ -61,7 +62,8 @@ class MatchOperator(Operator):
     What DEFINE says of a row alone has been evaluated in columns. What it says of the match so far is evaluated in columns
     for all partitions at once, each time for the next row of each that asks for it. The walk itself goes row by row.
 
-    State: rows that wait; runs, which may become matches; the rows of runs; where matches are numbered, how many there were.
+    State: rows that wait; runs, which may become matches; the rows of runs; where matches are numbered, how many there were;
+    where a match may be asked to begin with the first row of its partition, which ones have begun.
     """
 
     def __init__(self, node: MatchExec, context: OperatorContext) -> None:
@@ -86,20 +88,27 @@ class MatchOperator(Operator):
             counted=not standard,
         )
         self._asked = [(v, JoinCondition(e, len(schema), context)) for v, e in node.asked]
-        reader = PathReader if standard else ValueReader
-        self._tested = [reader(value, pattern, schema.types) for value in node.tested]
+        one = node.rows is MatchRows.ONE
+        self._tested = [self._reader(value, counted=not standard) for value in node.tested]
         self._found = [
-            None
-            if value.is_number
-            else (reader if node.rows is MatchRows.ONE else PathReader)(value, pattern, schema.types)
+            value.call.function
+            if value.is_number or value.is_matched
+            else self._reader(value, counted=one and not standard)
             for value in node.found
         ]
         self._numbers = MatchNumbers(node) if node.numbers else None
-        self._open = OpenRuns(node, self._rules.width, self._automaton.start)
+        self._begun = BegunPartitions(node) if node.asks_for_start else None
+        self._unmatched = node.rows is MatchRows.UNMATCHED
+        self._open = OpenRuns(node, self._rules.width, self._automaton)
         self._waiting = TimedRows(schema, keyed=False) if node.rowtime else None
         waiting = [] if self._waiting is None else [timed_table(self._waiting, node.kept("waiting"), _no_key)]
-        numbers = [] if self._numbers is None else [self._numbers.table]
-        self._tables = (*waiting, *self._open.tables, *numbers)
+        further = [part.table for part in (self._numbers, self._begun) if part is not None]
+        self._tables = (*waiting, *self._open.tables, *further)
+
+    def _reader(self, value: MatchValue, *, counted: bool) -> ValueReader | PathReader:
+        """`counted`: the rows of each variable lie together, which DISTINCT cannot use."""
+        reader = ValueReader if counted and not value.call.distinct else PathReader
+        return reader(value, self._node.pattern, self._node.input.schema.types)
 
     @property
     def tables(self) -> Sequence[StateTable]:
@@ -108,8 +117,8 @@ class MatchOperator(Operator):
     @property
     def state_size(self) -> StateSize:
         own = self._open.state_size
-        if self._numbers is not None:
-            more = self._numbers.state_size
+        for part in (self._numbers, self._begun):
+            more = StateSize(0, 0) if part is None else part.state_size
             own = StateSize(own.rows + more.rows, own.bytes + more.bytes)
         if self._waiting is None:
             return own
@@ -195,10 +204,29 @@ class MatchOperator(Operator):
             alone,
             all_times,
         )
-        runs, held, matches = self._to_the_end(rows, steps, first[:-1], *open_runs.of(slots), now, time)
-        output = self._output(rows, matches, slots, first[:-1], order)
-        open_runs.put(slots, runs, held, rows, first, before, columns)
-        return output
+        runs, held = open_runs.of(slots)
+        if self._begun is not None:
+            self._begin(slots, np.diff(first) > before, runs)
+        runs, held, matches = self._to_the_end(rows, steps, first[:-1], runs, held, now, time)
+        if self._unmatched and now == MAX_WATERMARK:
+            runs, held = none(len(slots), self._rules), none(len(slots), self._rules)
+        output = [self._output(rows, matches, slots, first[:-1], order)]
+        kept_from = from_first_open(runs, held, np.diff(first))
+        matched = None
+        if self._unmatched:
+            matched = open_runs.matched(kept, rows, _mapped(matches, first)[1])
+            output.append(self._in_no_match(rows, matched, slots, first, kept_from))
+        open_runs.put(slots, runs, held, rows, first, before, columns, kept_from, matched)
+        given = [batch for batch in output if batch is not None]
+        return ChangelogBatch.concat(given) if given else None
+
+    def _begin(self, slots: np.ndarray, come: np.ndarray, runs: Runs) -> None:
+        """Partitions that get their first row have another state to begin in."""
+        assert self._begun is not None
+        asked = np.flatnonzero(come)
+        new = asked[self._begun.begin(self._open.key_columns(slots[asked]), len(asked))]
+        not_begun = runs.begin[new + 1] - 1
+        runs.rows[not_begun, STATE] = self._automaton.first
 
     def _alone(self, rows: LaidRows, come: np.ndarray) -> np.ndarray:
         """By row that has come the variables for which what is said of the row alone holds, as bits."""
@@ -214,7 +242,7 @@ class MatchOperator(Operator):
     def _begins(self, rows: LaidRows, alone: np.ndarray, come: np.ndarray, time: EpochTime) -> np.ndarray:
         """The same for rows with which a run would begin: then conditions that depend on the run follow the row, too."""
         bits = alone.copy()
-        reach = int(self._automaton.reach[self._automaton.start])
+        reach = int(self._automaton.reach[self._automaton.start] | self._automaton.reach[self._automaton.first])
         for variable, condition in self._asked:
             bit = np.uint64(1 << variable)
             if not reach >> variable & 1:
@@ -306,21 +334,19 @@ class MatchOperator(Operator):
         if not len(matches.rows):
             return None
         matches = matches.take(np.argsort(order[matches.rows[:, 1]], kind="stable"))
-        partition = matches.rows[:, 0].copy()
-        matches.rows[:, START] = matches.rows[:, 2]
+        partition, mapped = _mapped(matches, begin)
         keys = self._open.key_columns(slots[partition])
         numbers = None if self._numbers is None else pa.array(self._numbers.take(keys, len(partition)))
-        mapped = MappedRows(begin[partition], matches)
         if self._node.rows is not MatchRows.ONE:
             return self._all_rows(rows, mapped, keys, numbers)
-        values = [numbers if reader is None else reader.read(rows, mapped) for reader in self._found]
+        values = [numbers if isinstance(reader, str) else reader.read(rows, mapped) for reader in self._found]
         return ChangelogBatch.of([*keys, *values], self._node.schema)
 
     def _all_rows(
         self, rows: LaidRows, mapped: MappedRows, keys: list[pa.Array], numbers: pa.Array | None
     ) -> ChangelogBatch | None:
         """All rows of matches, whose partition columns and numbers are given."""
-        shown = all_rows(mapped, empty=self._node.rows is MatchRows.SHOW_EMPTY)
+        shown = all_rows(mapped, empty=self._node.rows is not MatchRows.OMIT_EMPTY)
         if not len(shown.match):
             return None
         take = pa.array(shown.match)
@@ -328,10 +354,38 @@ class MatchOperator(Operator):
         for reader in self._found:
             if isinstance(reader, PathReader):
                 values.append(reader.read(rows, mapped, shown))
+            elif reader == "IS_MATCHED":
+                values.append(pa.array(np.ones(len(shown.match), np.bool_)))
             else:
                 assert numbers is not None
                 values.append(numbers.take(take))
         return ChangelogBatch.of([*(key.take(take) for key in keys), *values], self._node.schema)
+
+    def _in_no_match(
+        self, rows: LaidRows, matched: np.ndarray, slots: np.ndarray, first: np.ndarray, kept_from: np.ndarray
+    ) -> ChangelogBatch | None:
+        """The rows before the first with which a match may still begin, that are in none."""
+        partition = np.repeat(np.arange(len(slots)), np.diff(first))
+        places = np.flatnonzero(~matched & (np.arange(len(partition)) - first[partition] < kept_from[partition]))
+        if not len(places):
+            return None
+        values: list[pa.Array] = []
+        for value in self._node.found:
+            if value.side is ValueSide.ROW:
+                values.append(rows.column(value.call.args[0], places))
+            elif value.is_matched:
+                values.append(pa.array(np.zeros(len(places), np.bool_)))
+            else:
+                values.append(pa.nulls(len(places), value.call.type.arrow))
+        return ChangelogBatch.of([*self._open.key_columns(slots[partition[places]]), *values], self._node.schema)
+
+
+def _mapped(matches: Runs, begin: np.ndarray) -> tuple[np.ndarray, MappedRows]:
+    """The partitions of matches, which begin at places, and the rows that are mapped."""
+    partition = matches.rows[:, 0]
+    rows = matches.rows.copy()
+    rows[:, START] = rows[:, 2]
+    return partition, MappedRows(begin[partition], Runs(matches.begin, rows, matches.paths))
 
 
 def _no_key(columns: list[pa.Array]) -> np.ndarray:

@@ -12,17 +12,18 @@ from runtime.core.errors import ExpressionError
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grow import grown
-from runtime.kernels.match_walk import COUNTS, FINAL, NOT_BEGUN, START, STATE, TIME, Paths, Runs
+from runtime.kernels.match_walk import COUNTS, FINAL, NOT_BEGUN, START, STATE, TIME, Automaton, Paths, Rules, Runs
 from runtime.kernels.sorted_runs import SortedRuns
-from runtime.operators.match_values import LaidRows
+from runtime.operators.match_values import LaidRows, MappedRows
 from runtime.operators.operator import StateSize
 from runtime.plan.nodes import MatchExec
+from runtime.plan.pattern import MatchRows
 from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
 from runtime.state.table import StateTable
 from runtime.state.timed import time_words
 
-__all__ = ["OpenRuns"]
+__all__ = ["OpenRuns", "from_first_open", "none"]
 
 _RUN, _HELD = 0, 1
 _SAVED = 5
@@ -37,20 +38,25 @@ class OpenRuns:
 
     Args:
         width: the words of a run.
-        start: the state in which runs begin.
     """
 
-    def __init__(self, node: MatchExec, width: int, start: int) -> None:
+    def __init__(self, node: MatchExec, width: int, automaton: Automaton) -> None:
         schema = node.input.schema
         types = [schema[i].type for i in node.partition]
         self._node = node
         self._keys = KeyIndex([t.arrow for t in types], [t.nullable for t in types])
         self._not_begun = np.zeros(width, np.int64)
-        self._not_begun[START], self._not_begun[STATE] = NOT_BEGUN, start
+        self._not_begun[START], self._not_begun[STATE] = NOT_BEGUN, automaton.start
+        # A run that is complete, or may be at the end, is never too long, and holds the watermark back as a match that is
+        # held does.
+        self._stays = automaton.waits
+        self._stays[FINAL] = True
         self.store = ColumnStore([t.arrow for t in schema.types])
         self._row_slots = SlotAllocator()
         self._row_lists = BlockLists()
         self._arrival = np.zeros(0, np.int64)
+        # Whether rows are in matches that were given, where it matters.
+        self._matched = np.zeros(0, np.bool_) if node.rows is MatchRows.UNMATCHED else None
         self._next_arrival = 0
         self._run_slots = SlotAllocator()
         self._lists = (BlockLists(), BlockLists())
@@ -72,7 +78,14 @@ class OpenRuns:
     def state_size(self) -> StateSize:
         parts = (self._keys, self.store, self._row_slots, self._row_lists, self._run_slots, *self._lists, self._by_time)
         parts += () if self._paths is None else (self._paths,)
-        arrays = (self._arrival, self._runs, self._partition, self._order, self._kind)
+        arrays = (
+            self._arrival,
+            *([] if self._matched is None else [self._matched]),
+            self._runs,
+            self._partition,
+            self._order,
+            self._kind,
+        )
         size = sum(part.nbytes for part in parts) + sum(array.nbytes for array in arrays)
         return StateSize(len(self._row_slots) + len(self._run_slots), size)
 
@@ -96,14 +109,26 @@ class OpenRuns:
         return len(self.expired(now)) > 0
 
     def expired(self, now: int) -> np.ndarray:
-        """The partitions with runs that are too long at a time, or that have paths and get no more rows; a partition may be
-        there twice."""
-        no_more = self._paths is not None and now == MAX_WATERMARK
+        """The partitions with runs that are too long at a time; where no more rows come, those whose matches or rows wait
+        for that. A partition may be there twice."""
+        no_more = now == MAX_WATERMARK and (self._paths is not None or self._matched is not None)
         if not (self._within or no_more) or now == MIN_WATERMARK or not len(self._by_time):
             return np.empty(0, np.int64)
-        limit = np.array([now if now == MAX_WATERMARK else max(now - self._within, MIN_WATERMARK)])
-        _, found = self._by_time.range(np.array([_RUN]), None, time_words(limit), True, True)
+        kinds = np.array([_RUN, _HELD] if no_more else [_RUN])
+        limit = np.full(len(kinds), now if now == MAX_WATERMARK else max(now - self._within, MIN_WATERMARK))
+        _, found = self._by_time.range(kinds, None, time_words(limit), True, True)
         return self._partition[found]
+
+    def matched(self, kept: np.ndarray, rows: LaidRows, matches: MappedRows) -> np.ndarray:
+        """By place whether a row is in a match that was given, or is now."""
+        assert self._matched is not None
+        found = np.zeros(len(rows), np.bool_)
+        old = rows.order < len(kept)
+        found[old] = self._matched[kept[rows.order[old]]]
+        found[matches.each[2]] = True
+        # That with which a match without rows begins, too.
+        found[matches.start] = True
+        return found
 
     def rows(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows that partitions keep, in order: `(index into slots, row slot)`."""
@@ -136,21 +161,34 @@ class OpenRuns:
         first: np.ndarray,
         before: np.ndarray,
         come: Sequence[pa.Array],
+        kept_from: np.ndarray,
+        matched: np.ndarray | None,
     ) -> None:
         """What partitions have now. Partition p has the rows at the places from `first[p]` up to before `first[p + 1]`,
-        `before[p]` of them were kept; `come` are the columns of the others."""
+        `before[p]` of them were kept; `come` are the columns of the others. Rows from the position `kept_from[p]` on stay;
+        `matched`: by place, where it matters."""
         began = runs.rows[:, START] != NOT_BEGUN
-        kept_from = np.diff(first)
         owners = [np.repeat(np.arange(len(slots)), np.diff(r.begin)) for r in (runs, held)]
-        np.minimum.at(kept_from, owners[_RUN][began], runs.rows[began, START])
-        np.minimum.at(kept_from, owners[_HELD], held.rows[:, START])
+        if matched is not None:
+            self._note_matched(slots, rows, matched, int(before.sum()))
         self._drop_rows(slots, kept_from, before)
         if len(come):
-            self._keep_rows(slots, kept_from, rows, first, before, come)
+            self._keep_rows(slots, kept_from, rows, first, before, come, matched)
         self._replace(slots, runs, held, owners, kept_from, began)
         gone = kept_from == np.diff(first)
         if gone.any():
             self._keys.remove(slots[gone])
+
+    def _note_matched(self, slots: np.ndarray, rows: LaidRows, matched: np.ndarray, old: int) -> None:
+        """Rows that were kept are in matches now."""
+        assert self._matched is not None
+        kept = self._row_lists.probe(slots)[1]
+        of_kept = rows.order < old
+        now = np.zeros(old, np.bool_)
+        now[rows.order[of_kept]] = matched[of_kept]
+        new = kept[now & ~self._matched[kept]]
+        self._matched[new] = True
+        self._row_table.wrote(new)
 
     def _drop_rows(self, slots: np.ndarray, kept_from: np.ndarray, before: np.ndarray) -> None:
         shorter = np.flatnonzero((kept_from > 0) & (before > 0))
@@ -175,6 +213,7 @@ class OpenRuns:
         first: np.ndarray,
         before: np.ndarray,
         come: Sequence[pa.Array],
+        matched: np.ndarray | None,
     ) -> None:
         old = int(before.sum())
         owner = np.repeat(np.arange(len(slots)), np.diff(first))
@@ -183,13 +222,18 @@ class OpenRuns:
         if not len(places):
             return
         take = pa.array(rows.order[places] - old)
-        self._add_rows(slots[owner[places]], [c.take(take) for c in come])
+        self._add_rows(slots[owner[places]], [c.take(take) for c in come], None if matched is None else matched[places])
 
-    def _add_rows(self, partitions: np.ndarray, columns: Sequence[pa.Array]) -> np.ndarray:
+    def _add_rows(
+        self, partitions: np.ndarray, columns: Sequence[pa.Array], matched: np.ndarray | None = None
+    ) -> np.ndarray:
         found = self._row_slots.allocate(len(partitions))
         self._arrival = grown(self._arrival, self._row_slots.high)
         self._arrival[found] = np.arange(self._next_arrival, self._next_arrival + len(found))
         self._next_arrival += len(found)
+        if self._matched is not None:
+            self._matched = grown(self._matched, self._row_slots.high)
+            self._matched[found] = matched
         self.store.put(found, columns)
         self._row_lists.append(partitions, found)
         self._row_table.wrote(found)
@@ -241,8 +285,7 @@ class OpenRuns:
         for kind in (_RUN, _HELD):
             of_kind = kinds == kind
             self._lists[kind].append(partitions[of_kind], found[of_kind])
-        # A complete run is never too long, and holds the watermark back as a match that is held does.
-        timed = np.where(runs[:, STATE] == FINAL, _HELD, kinds).astype(np.int64)
+        timed = np.where(self._stays[runs[:, STATE]], _HELD, kinds).astype(np.int64)
         self._by_time.insert(timed, time_words(runs[:, TIME]), None, found)
         self._run_table.wrote(found)
         return found
@@ -253,21 +296,29 @@ class OpenRuns:
         spec = self._node.kept("rows")
         names = column_names(spec.schema)
 
+        width = len(names)
+
         def read(found: np.ndarray) -> list[pa.Array]:
-            return [*self.store.take(found), pa.array(self._arrival[found])]
+            matched = [] if self._matched is None else [pa.array(self._matched[found])]
+            return [*self.store.take(found), *matched, pa.array(self._arrival[found])]
 
         def load(columns: list[pa.Array]) -> np.ndarray:
             order = np.argsort(columns[-1].to_numpy(), kind="stable")
             take = pa.array(order)
-            rows = [c.take(take) for c in columns[:-1]]
+            rows = [c.take(take) for c in columns[:width]]
             partitions = self.partitions([rows[i] for i in self._node.partition], len(order))
+            matched = None if self._matched is None else columns[width].to_numpy(zero_copy_only=False)[order]
             placed = np.empty(len(order), np.int64)
-            placed[order] = self._add_rows(partitions, rows)
+            placed[order] = self._add_rows(partitions, rows, matched)
             return placed
 
         return StateTable(
             spec.name,
-            [*((n, f.type.arrow) for n, f in zip(names, spec.schema, strict=True)), ("$arrival", pa.int64())],
+            [
+                *((n, f.type.arrow) for n, f in zip(names, spec.schema, strict=True)),
+                *([] if self._matched is None else [("$matched", pa.bool_())]),
+                ("$arrival", pa.int64()),
+            ],
             live=self._row_slots.live_slots,
             read=read,
             load=load,
@@ -314,6 +365,23 @@ class OpenRuns:
             load=load,
             key=spec.key_names,
         )
+
+
+def from_first_open(runs: Runs, held: Runs, rows: np.ndarray) -> np.ndarray:
+    """By partition the position of the first row with which a run or a held match begins; how many `rows` it has, where there
+    is none."""
+    found = rows.copy()
+    for some in (runs, held):
+        began = some.rows[:, START] != NOT_BEGUN
+        owner = np.repeat(np.arange(len(found)), np.diff(some.begin))
+        np.minimum.at(found, owner[began], some.rows[began, START])
+    return found
+
+
+def none(partitions: int, rules: Rules) -> Runs:
+    """No runs in any partition."""
+    rows = np.empty((0, rules.width), np.int64)
+    return Runs(np.zeros(partitions + 1, np.int64), rows, None if rules.counted else Paths.none(0))
 
 
 _STEP = 8

@@ -14,7 +14,7 @@ from runtime.eval.frames.frame_call import Frames
 from runtime.eval.frames.layout import lay_out
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import expand_ranges
-from runtime.kernels.match_walk import COUNTS, START, VARIABLE_BITS, Paths, Runs
+from runtime.kernels.match_walk import COUNTS, EXCLUDED, START, VARIABLE_BITS, Paths, Runs
 from runtime.plan.pattern import MatchValue, Pattern
 
 __all__ = ["LaidRows", "MappedRows", "ValueReader"]
@@ -88,6 +88,21 @@ class MappedRows:
         sizes = np.bincount(run, minlength=len(self))
         first = np.cumsum(sizes) - sizes
         return run, variable, (self.start - first)[run] + np.arange(len(run))
+
+    @cached_property
+    def in_turn(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """`(run, variable, place, rows)` of rows in turn that are mapped to one variable, by run and place."""
+        paths = self._paths
+        runs = np.arange(len(self), dtype=np.int64)
+        sizes, steps = np.diff(paths.begin), paths.steps
+        if self.tested is not None:
+            steps = np.insert(steps, paths.begin[1:], (1 << VARIABLE_BITS) + self.tested)
+            sizes = sizes + 1
+        run, rows = np.repeat(runs, sizes), steps >> VARIABLE_BITS
+        before = np.cumsum(rows) - rows
+        ends = np.cumsum(sizes)
+        begin = np.append(before, 0)[ends - sizes]
+        return run, steps & (EXCLUDED - 1), (self.start - begin)[run] + before, rows
 
     @property
     def excluded(self) -> np.ndarray:

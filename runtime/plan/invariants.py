@@ -304,8 +304,8 @@ class _Check:
             not_below("offset", value.offset, 0)
         if value.side is ValueSide.ROW and (value.offset is None or len(value.call.args) != 1):
             raise placed(Wrong("it is of one column"), *place, "side")
-        special = value.is_number or value.names
-        if special and value.call.args and value.is_number:
+        special = value.is_number or value.is_matched or value.names
+        if value.call.args and (value.is_number or value.is_matched):
             raise placed(Wrong("it takes no arguments"), *place, "call", "args")
         if not special:
             self._aggregate(value.call, source, False, *place, "call")

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from runtime.core.changelog import ChangelogMode
 from runtime.core.node import node
 from runtime.core.schema import Field, Schema
-from runtime.core.types import BIGINT
+from runtime.core.types import BIGINT, BOOLEAN
 from runtime.expr.nodes import Expr
 from runtime.plan.base import Division, Follows, PhysicalNode, by_keys
 from runtime.plan.estimates.rows import ColumnFacts, RowFacts, combinations
 from runtime.plan.estimates.sizes import COUNTED, LISTED, WORD, Kept, Sizes, alive, key_index_bytes, row_bytes, timed
 from runtime.plan.parts import SortSpec
-from runtime.plan.pattern import UNIVERSAL, MatchRows, MatchValue, Pattern, ValueSide
+from runtime.plan.pattern import UNIVERSAL, Anchor, MatchRows, MatchValue, Pattern, ValueSide
 from runtime.plan.state import CLOCK, NOTHING, WATERMARK, StateSpec, key_text
 from runtime.plan.text import by_text, calls_text, order_text, shown
 
@@ -55,6 +55,11 @@ class MatchExec(PhysicalNode):
         """Whether matches are numbered."""
         return any(value.is_number for value in self.found)
 
+    @property
+    def asks_for_start(self) -> bool:
+        """Whether a match may be asked to begin with the first row of its partition."""
+        return self.pattern.shape is not None and Anchor.START in self.pattern.shape.anchors
+
     def text(self) -> str:
         schema = self.input.schema
         by, order = by_text(self.partition, schema), order_text(self.order, schema)
@@ -86,7 +91,8 @@ class MatchExec(PhysicalNode):
     def state(self) -> tuple[StateSpec, ...]:
         schema = self.input.schema
         by = key_text(schema, self.partition)
-        bound = (WATERMARK if self.rowtime else CLOCK) if self.pattern.within else NOTHING
+        waits = self.pattern.shape is not None and Anchor.END in self.pattern.shape.anchors
+        bound = NOTHING if waits or not self.pattern.within else WATERMARK if self.rowtime else CLOCK
         keys = Schema(tuple(schema[i] for i in self.partition))
         # With a shape it does not follow from the numbers of rows which row is mapped to what.
         counted = self.pattern.variables if self.pattern.shape is None else ()
@@ -99,6 +105,9 @@ class MatchExec(PhysicalNode):
         if self.numbers:
             numbers = Schema((*keys.fields, Field("number of matches", BIGINT)))
             tables.append(StateSpec("numbers", f"number of matches by {by}", NOTHING, numbers, key))
+        if self.asks_for_start:
+            begun = Schema((*keys.fields, Field("begun", BOOLEAN)))
+            tables.append(StateSpec("begun", f"partitions that have begun by {by}", NOTHING, begun, key))
         if self.rowtime:
             waiting = StateSpec("waiting", "rows until their time has come", WATERMARK, schema, self.partition)
             tables.insert(0, waiting)
@@ -125,8 +134,10 @@ class MatchExec(PhysicalNode):
         waiting = alive(facts, time, 0.0, False)
         keys = combinations(facts, self.partition) if self.partition else 1.0
         run = WORD * (4 + len(self.pattern.variables)) + LISTED
+        begun = Kept(keys, keys, key_index_bytes(schema, facts, self.partition, keys))
         return {
             "waiting": timed(schema, facts, waiting, ()),
+            "begun": begun,
             "numbers": Kept(keys, keys, key_index_bytes(schema, facts, self.partition, keys) + keys * WORD),
             "rows": Kept(open_rows, min(keys, open_rows), open_rows * (row_bytes(schema, facts) + COUNTED)),
             "runs": Kept(

@@ -95,8 +95,8 @@ def _check_part(part: PatternPart, variables: int, *place: str | int) -> None:
         raise placed(Wrong("it is repeated so often as nothing can be"), *place)
     if part.variable != -1:
         within(part.variable, variables, *place, "variable")
-    if (part.variable == -1) != bool(part.parts):
-        raise placed(Wrong("it is a variable, or has parts"), *place)
+    if (part.variable != -1) + bool(part.parts) + (part.anchor is not None) != 1:
+        raise placed(Wrong("it is a variable, has parts, or is an anchor"), *place)
     for index, inner in enumerate(part.parts):
         _check_part(inner, variables, *place, "parts", index)
 

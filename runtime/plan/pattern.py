@@ -12,6 +12,7 @@ __all__ = [
     "MOST_PLACES",
     "UNIVERSAL",
     "AfterMatch",
+    "Anchor",
     "MatchRows",
     "MatchValue",
     "Pattern",
@@ -38,11 +39,19 @@ class AfterMatch(enum.Enum):
 
 class MatchRows(enum.Enum):
     """The rows that come of a match: one, or one for each of its rows, and with `SHOW_EMPTY` one for a match without
-    rows."""
+    rows. `UNMATCHED`: these, and the rows that are in no match."""
 
     ONE = "one row"
     SHOW_EMPTY = "all rows, empty matches too"
     OMIT_EMPTY = "all rows"
+    UNMATCHED = "all rows, empty matches and rows in none too"
+
+
+class Anchor(enum.Enum):
+    """A place of a partition that a part of a pattern asks for: before its first row, behind its last one."""
+
+    START = "^"
+    END = "$"
 
 
 class ValueSide(enum.Enum):
@@ -70,7 +79,8 @@ class PatternVariable(Node):
 @node
 class PatternPart(Node):
     """A part of a pattern with its quantifier: a variable by its number, or without (-1) `parts`, one after the other, or
-    with `either` the first of them that leads to a match. Rows of an `excluded` one are not among all rows of a match."""
+    with `either` the first of them that leads to a match. An `anchor` has no parts. Rows of an `excluded` part are not among
+    all rows of a match."""
 
     variable: int = -1
     parts: tuple[PatternPart, ...] = ()
@@ -79,6 +89,18 @@ class PatternPart(Node):
     most: int | None = 1
     greedy: bool = True
     excluded: bool = False
+    anchor: Anchor | None = None
+
+    @property
+    def anchors(self) -> frozenset[Anchor]:
+        """The anchors in it."""
+        own = frozenset[Anchor]() if self.anchor is None else frozenset((self.anchor,))
+        return own.union(*(part.anchors for part in self.parts))
+
+    @property
+    def excludes(self) -> bool:
+        """Whether rows of it are not among all rows of a match."""
+        return self.excluded or any(part.excludes for part in self.parts)
 
     @property
     def places(self) -> int:
@@ -98,6 +120,8 @@ class PatternPart(Node):
         quantifier = _quantifier(self.least, self.most, self.greedy)
         if self.variable >= 0:
             return names[self.variable] + quantifier
+        if self.anchor is not None:
+            return self.anchor.value
         inner = (" | " if self.either else " ").join(part.text(names) for part in self.parts)
         return f"{{- {inner} -}}{quantifier}" if self.excluded else f"({inner}){quantifier}"
 
@@ -165,7 +189,7 @@ class MatchValue(Node):
     LAST_VALUE are of the row so many after the first, or before the last, whatever is in it; without (None) they are, as
     all other calls, aggregates over all of the rows. `names`: the call has no arguments, and is of the names of the
     variables to which the rows are mapped. MATCH_NUMBER, without arguments, is the number of the match in its
-    partition. `side` has a meaning where matches have all their rows."""
+    partition, IS_MATCHED whether the row is of one. `side` has a meaning where matches have all their rows."""
 
     variable: int
     call: AggregateSpec
@@ -177,3 +201,8 @@ class MatchValue(Node):
     def is_number(self) -> bool:
         """Whether it is the number of the match."""
         return self.call.function == "MATCH_NUMBER"
+
+    @property
+    def is_matched(self) -> bool:
+        """Whether it tells the rows of matches from those in none."""
+        return self.call.function == "IS_MATCHED"

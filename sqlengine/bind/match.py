@@ -38,6 +38,7 @@ _ROWS = {
     "ALL ROWS PER MATCH": MatchRows.SHOW_EMPTY,
     "ALL ROWS PER MATCH SHOW EMPTY MATCHES": MatchRows.SHOW_EMPTY,
     "ALL ROWS PER MATCH OMIT EMPTY MATCHES": MatchRows.OMIT_EMPTY,
+    "ALL ROWS PER MATCH WITH UNMATCHED ROWS": MatchRows.UNMATCHED,
 }
 
 
@@ -51,24 +52,25 @@ def bind_match(tree: MatchRecognize, source: BoundRelation, env: QueryEnv) -> Lo
         UnsupportedError: what Flink refuses, too.
     """
     arguments = tree.args
-    rows = _ROWS.get(arguments.get("rows") or "")
-    if rows is None:
-        raise UnsupportedError(
-            "WITH UNMATCHED ROWS is not supported",
-            span=span_of(tree),
-            hint="add a variable that takes any row as the last alternative: PATTERN ((A B+ C) | Unmatched)",
-        )
+    rows = _ROWS[arguments.get("rows") or ""]
     if not arguments.get("measures") and rows is MatchRows.ONE:
         raise BindError(
             "MATCH_RECOGNIZE needs MEASURES", code="E1262", span=span_of(tree), hint="for example MEASURES A.x AS x"
         )
     pattern = _pattern(tree, env)
+    if rows is MatchRows.UNMATCHED and pattern.shape is not None and pattern.shape.excludes:
+        raise BindError(
+            "WITH UNMATCHED ROWS shows all rows, so no part of PATTERN can be excluded",
+            code="E1262",
+            span=span_of(arguments["pattern"]),
+            hint="leave WITH UNMATCHED ROWS out, or {- and -}",
+        )
     columns = source.plan.columns
     plain = ExpressionBinder(env, source.scope, Clause("MATCH_RECOGNIZE", subqueries=False))
     partition = _partition(arguments.get("partition_by") or (), plain)
     order = _order(tree, plain)
     rowtime = order[0].expr
-    values = MatchValues(env, source.scope, columns, pattern, rowtime, all_rows=rows is not MatchRows.ONE)
+    values = MatchValues(env, source.scope, columns, pattern, rowtime, rows)
     alone, asked = _definitions(arguments["define"], values)
     tested = values.items
     values.items = []

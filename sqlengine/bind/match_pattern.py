@@ -12,7 +12,7 @@ from itertools import permutations
 from typing import NoReturn
 
 from runtime.core.errors import BindError, Span, UnsupportedError
-from runtime.plan.pattern import MOST_PLACES, PatternPart, PatternVariable
+from runtime.plan.pattern import MOST_PLACES, Anchor, PatternPart, PatternVariable
 from sqlengine.parse.nodes import PatternText
 from sqlengine.parse.spans import span_of
 
@@ -32,10 +32,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-_REFUSED = {
-    "^": ("anchors in PATTERN are not supported", "leave ^ out: a stream is matched from its first row on"),
-    "$": ("anchors in PATTERN are not supported", "leave $ out: a stream has no last row"),
-}
+_ANCHORS = {anchor.value: anchor for anchor in Anchor}
 _EXAMPLE = "for example PATTERN (A B+ C?)"
 
 
@@ -56,7 +53,8 @@ def read_pattern(text: PatternText, standard: bool) -> ReadPattern:
     """
     reader = _Reader(text)
     shape = reader.whole()
-    if not standard and _is_plain(shape):
+    if not standard and _is_plain(bare := _without_anchors(shape)):
+        shape = bare
         variables = [PatternVariable(reader.names[p.variable], p.least, p.most, p.greedy) for p in _leaves(shape)]
         if reader.no_least is not None:
             raise UnsupportedError(
@@ -82,12 +80,22 @@ def read_pattern(text: PatternText, standard: bool) -> ReadPattern:
     return ReadPattern(tuple(variables), shape)
 
 
+def _without_anchors(shape: PatternPart) -> PatternPart:
+    """A pattern without the anchors at its ends: Flink reads them, and matches as if they were not there."""
+    parts = shape.parts
+    if shape.either or shape.excluded or (shape.least, shape.most) != (1, 1):
+        return shape
+    parts = parts[1:] if parts and parts[0].anchor is Anchor.START else parts
+    parts = parts[:-1] if parts and parts[-1].anchor is Anchor.END else parts
+    return shape.with_(parts=parts)
+
+
 def _is_plain(shape: PatternPart) -> bool:
     """Whether variables stand one after the other."""
     if shape.variable >= 0:
         return True
     return (
-        not (shape.either or shape.excluded)
+        not (shape.either or shape.excluded or shape.anchor)
         and (shape.least, shape.most) == (1, 1)
         and all(map(_is_plain, shape.parts))
     )
@@ -121,6 +129,10 @@ class _Reader:
         found = self._alternatives()
         if self._at < len(self._tokens):
             self._no_meaning()
+        if not self.names:
+            raise BindError(
+                "a PATTERN needs at least one variable", code="E1260", span=span_of(self._text), hint=_EXAMPLE
+            )
         return found
 
     def _alternatives(self) -> PatternPart:
@@ -146,6 +158,13 @@ class _Reader:
                 self.no_least = span
             least, most, greedy = _quantifier(self._tokens[self._at], span)
             self._at += 1
+            if part.anchor is not None:
+                raise BindError(
+                    f"{part.anchor.value} is a place, which cannot be repeated",
+                    code="E1260",
+                    span=span,
+                    hint=f"leave the quantifier out: {part.anchor.value}",
+                )
             if (part.least, part.most) != (1, 1):
                 part = PatternPart(parts=(part,))
             part = part.with_(least=least, most=most, greedy=greedy)
@@ -178,9 +197,10 @@ class _Reader:
             excluded = PatternPart(parts=(self._inside(span),), excluded=True)
             self._expect("-}")
             return excluded, False
-        if token["other"] in _REFUSED:
-            message, hint = _REFUSED[token["other"]]
-            raise UnsupportedError(message, span=span, hint=hint)
+        anchor = _ANCHORS.get(token["other"] or "")
+        if anchor is not None:
+            self._at += 1
+            return PatternPart(anchor=anchor), False
         if token["mark"] or token["times"]:
             raise BindError("a quantifier follows a variable or a group", code="E1260", span=span, hint=_EXAMPLE)
         self._no_meaning()

@@ -14,10 +14,11 @@ from sqlglot import exp
 
 from planner.logical.match import MatchItem
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
-from runtime.core.types import BIGINT, STRING, TimeAttribute, timestamp_ltz
+from runtime.core.types import BIGINT, BOOLEAN, STRING, TimeAttribute, timestamp_ltz
 from runtime.expr.nodes import (
     AggregateCall,
     Call,
+    Case,
     Column,
     ColumnRef,
     Expr,
@@ -27,7 +28,7 @@ from runtime.expr.nodes import (
     transform,
     walk,
 )
-from runtime.plan.pattern import UNIVERSAL, Pattern, ValueSide
+from runtime.plan.pattern import UNIVERSAL, MatchRows, Pattern, ValueSide
 from sqlengine.bind.coerce import as_boolean
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.scope import Scope, Source
@@ -86,13 +87,13 @@ class MatchValues:
         columns: tuple[Column, ...],
         pattern: Pattern,
         rowtime: Expr,
-        *,
-        all_rows: bool,
+        rows: MatchRows,
     ) -> None:
         self.pattern = pattern
         self.items: list[MatchItem] = []
         self.rowtime = rowtime
-        self._all_rows = all_rows
+        self._all_rows = rows is not MatchRows.ONE
+        self._unmatched = rows is MatchRows.UNMATCHED
         self._tested: int | None = None
         self._of: dict[int, tuple[int, ColumnRef | None]] = {}
         self._names: dict[int, ColumnRef] = {}
@@ -116,9 +117,14 @@ class MatchValues:
     # --- expressions
 
     def measure(self, tree: exp.Expr) -> Expr:
-        """A value of MEASURES."""
+        """A value of MEASURES; NULL for rows in no match."""
         self._tested = None
-        return self._bound(tree, _MEASURES)
+        value = self._bound(tree, _MEASURES)
+        if not self._unmatched:
+            return value
+        matched = self._item(_Of((), UNIVERSAL, False), AggregateCall("IS_MATCHED", (), BOOLEAN.not_null()), None)
+        nullable = value.type.with_nullable(True)
+        return Case(((matched, value),), Literal(None, nullable), nullable)
 
     def condition(self, tree: exp.Expr, variable: int) -> Expr:
         """A condition of DEFINE."""
@@ -172,12 +178,6 @@ class MatchValues:
         return self._aggregate(call, final=True)
 
     def _aggregate(self, call: AggregateCall, *, final: bool = False) -> Expr:
-        if call.distinct:
-            raise UnsupportedError(
-                f"{call.function}(DISTINCT ..) is not supported in MATCH_RECOGNIZE",
-                span=call.span,
-                hint="leave DISTINCT out",
-            )
         if call.filter is not None or call.order_by:
             raise UnsupportedError(
                 f"{call.function} takes neither FILTER nor ORDER BY in MATCH_RECOGNIZE",
@@ -185,7 +185,7 @@ class MatchValues:
                 hint="give NULL to what is to be left out: SUM(CASE WHEN A.x > 0 THEN A.x END)",
             )
         of = self.of_input(call.args, call.function, call.span)
-        if of.names and call.function == "COUNT":
+        if of.names and call.function == "COUNT" and not call.distinct:
             # Each row has a name.
             of = replace(of, names=False)
         return self._item(of, call.with_(args=of.args), None, self._side(final))
@@ -195,6 +195,8 @@ class MatchValues:
         return self._item(_Of((), UNIVERSAL, False), AggregateCall("MATCH_NUMBER", (), BIGINT.not_null()), None)
 
     def _item(self, of: _Of, call: AggregateCall, offset: int | None, side: ValueSide = ValueSide.RUNNING) -> Expr:
+        if self._unmatched and not self.is_tested and side is not ValueSide.ROW and call.function != "IS_MATCHED":
+            call = call.with_(type=call.type.with_nullable(True))
         known = (of.variable, call, offset, of.names, side)
         for item in self.items:
             if (item.variable, item.call, item.offset, item.names, item.side) == known:

@@ -10,7 +10,7 @@ from runtime.core.errors import InternalError
 from runtime.kernels.checksum import crc32
 from runtime.kernels.native import Kernel
 from tests.unit.kernels.conftest import handles
-from tests.unit.kernels.match_calls import of_match
+from tests.unit.kernels.match_calls import of_match, of_paths
 from tests.unit.kernels.test_native import of_index, of_lists, of_ranks, of_slots, of_strings, of_words
 from tests.unit.kernels.variant_calls import of_variants
 
@@ -39,6 +39,7 @@ INDEXES = {
     "same_strings": [2, 3],
     "copy_strings": [3],
     "match_walk": [1],
+    "match_paths": [1],
     "parse_variants": [1],
     "variant_members": [1, 3],
     "variant_elements": [1],
@@ -70,7 +71,7 @@ def calls(kernels: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Kern
     with monkeypatch.context() as patched:
         patched.setattr(Kernel, "__call__", noting)
         for rows in (70, 300):
-            for kind in (of_words, of_slots, of_ranks, of_strings, of_index, of_lists, of_match, of_variants):
+            for kind in (of_words, of_slots, of_ranks, of_strings, of_index, of_lists, of_match, of_paths, of_variants):
                 kind(np.random.default_rng(rows), rows)
         of_index(np.random.default_rng(2), 1000)
         crc32(bytes(4099))

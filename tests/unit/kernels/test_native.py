@@ -22,7 +22,7 @@ from runtime.kernels.key_codecs import WordLayout
 from runtime.kernels.radix import radix_argsort
 from runtime.kernels.ranking import contenders
 from tests.unit.kernels.conftest import handles
-from tests.unit.kernels.match_calls import of_match
+from tests.unit.kernels.match_calls import of_match, of_paths
 from tests.unit.kernels.variant_calls import of_variants
 
 ROWS = (0, 1, 2, 63, 64, 1000, 70_000)
@@ -141,7 +141,9 @@ def of_lists(rng: np.random.Generator, rows: int) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("calls", [of_words, of_slots, of_ranks, of_strings, of_index, of_lists, of_match, of_variants])
+@pytest.mark.parametrize(
+    "calls", [of_words, of_slots, of_ranks, of_strings, of_index, of_lists, of_match, of_paths, of_variants]
+)
 @pytest.mark.parametrize("rows", ROWS)
 def test_twins(
     calls: Callable[[np.random.Generator, int], list[Any]], rows: int, kernels: str, monkeypatch: pytest.MonkeyPatch

@@ -2,8 +2,9 @@
 partition.
 
 From each row on where matching begins it tries the ways through the pattern in the standard's order, each to its end, and
-takes the first that comes to the end of the pattern. It knows no automaton and no state. A way that lacks rows is not
-known to fail while the watermark may still bring them, so then the search is open, and so is all that follows.
+takes the first that comes to the end of the pattern. It knows no automaton and no state. A way that lacks rows, or asks for
+the end of the partition (`$`), is not known to fail while the watermark may still bring rows, so then the search is open, and
+so is all that follows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 
 from tests.unit.operators.match_model import Condition, Mapped, Row
 
+ENDED = 1 << 60
+
 
 class Excluded(int):
     """A variable within an exclusion."""
@@ -20,8 +23,8 @@ class Excluded(int):
 
 @dataclass(frozen=True)
 class Part:
-    """A variable, or parts one after the other or as alternatives, with its quantifier. The variables of one that is excluded
-    are `Excluded`."""
+    """A variable, an anchor, or parts one after the other or as alternatives, with its quantifier. The variables of one that is
+    excluded are `Excluded`."""
 
     variable: int = -1
     parts: tuple[Part, ...] = ()
@@ -30,8 +33,11 @@ class Part:
     most: int | None = 1
     greedy: bool = True
     excluded: bool = False
+    anchor: str = ""
 
     def text(self, names: str) -> str:
+        if self.anchor:
+            return self.anchor
         inner = names[self.variable] if self.variable >= 0 else ""
         if self.variable < 0:
             inner = f"({(' | ' if self.either else ' ').join(part.text(names) for part in self.parts)})"
@@ -50,7 +56,9 @@ Behind = Callable[[Mapped], Iterator[Mapped]]
 
 
 class Search:
-    """One partition: all rows that the watermark has passed. `skip`: "past", "next", or ("first" or "last", variables)."""
+    """One partition: all rows that the watermark has passed; where it is `ENDED`, no more come.
+
+    `skip`: "past", "next", or ("first" or "last", variables)."""
 
     def __init__(
         self,
@@ -67,16 +75,21 @@ class Search:
         self.skip = skip
         self.within = within
         self.watermark = watermark
+        self.begin = len(rows)
+        # Whether no row comes, and how many $ the way at hand has passed.
+        self.ended = False
+        self.ends = 0
 
     def matches(self) -> list[tuple[int, Mapped]]:
-        """The places where matches begin, with the matches, up to the first that is open. Raises LookupError where matching
-        would go on nowhere."""
+        """The places where matches begin, with the matches, up to the first that is open, which `begin` is then. Raises
+        LookupError where matching would go on nowhere."""
         found: list[tuple[int, Mapped]] = []
         start = 0
         while start < len(self.rows):
             try:
-                match = next(self._ways(self.part, start, [], lambda mapped: iter((mapped,))), None)
+                match = self._first(start)
             except Open:
+                self.begin = start
                 return found
             if match is None:
                 start += 1
@@ -84,6 +97,24 @@ class Search:
             found.append((start, match))
             start += self._rows_on(match)
         return found
+
+    def unmatched(self) -> list[Row]:
+        """The rows that are in no match, nor will be."""
+        matched: set[int] = set()
+        for start, match in self.matches():
+            matched.update(range(start, start + max(len(match), 1)))
+        return [row for place, row in enumerate(self.rows[: self.begin]) if place not in matched]
+
+    def _first(self, start: int) -> Mapped | None:
+        """The first way. While rows may still come, there are two worlds: in one a row does, in the other none."""
+        self.ended, self.ends = True, 0
+        at_end = next(self._ways(self.part, start, [], lambda mapped: iter((mapped,))), None)
+        if self.watermark >= ENDED:
+            return at_end
+        if at_end is not None and self.ends:
+            raise Open
+        self.ended = False
+        return next(self._ways(self.part, start, [], lambda mapped: iter((mapped,))), None)
 
     def _rows_on(self, match: Mapped) -> int:
         if not match or self.skip == "next":
@@ -117,7 +148,15 @@ class Search:
             yield from self._once(part, start, mapped, again)
 
     def _once(self, part: Part, start: int, mapped: Mapped, behind: Behind) -> Iterator[Mapped]:
-        if part.variable >= 0:
+        if part.anchor == "^":
+            if not start and not mapped:
+                yield from behind(mapped)
+        elif part.anchor == "$":
+            if start + len(mapped) == len(self.rows) and mapped and self.ended:
+                self.ends += 1
+                yield from behind(mapped)
+                self.ends -= 1
+        elif part.variable >= 0:
             yield from self._row(part.variable, start, mapped, behind)
         elif part.either:
             for inner in part.parts:
@@ -134,7 +173,7 @@ class Search:
     def _row(self, variable: int, start: int, mapped: Mapped, behind: Behind) -> Iterator[Mapped]:
         place, first = start + len(mapped), self.rows[start][0]
         if place == len(self.rows):
-            if not self.within or self.watermark < first + self.within:
+            if not self.ended and (not self.within or self.watermark < first + self.within):
                 raise Open
             return
         row = self.rows[place]
