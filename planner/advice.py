@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
-from planner.lower.lowering import STATE_TTL
 from planner.traits.boundedness import state_bound, unbounded_nodes
-from planner.traits.context import TraitContext
+from planner.traits.context import STATE_TTL, TraitContext
 from planner.traits.determinism import non_deterministic_updates
 from planner.traits.naming import describe
 from planner.traits.time import is_bounded

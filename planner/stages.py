@@ -11,6 +11,7 @@ from __future__ import annotations
 from planner.rule import Direction, Stage
 from planner.rules.join import (
     convert_outer_to_inner,
+    merge_joins,
     pull_common_conditions,
     push_filter_across_join,
     push_semi_join_into_join,
@@ -219,6 +220,14 @@ STAGES = (
         (materialize_time_attributes.RULE,),
         Direction.TOP_DOWN,
         "After the joins have their final form: only regular ones lose event time.",
+        fixpoint=False,
+    ),
+    Stage(
+        "merge joins",
+        (merge_joins.RULE,),
+        Direction.TOP_DOWN,
+        "With the joins in their order, and their inputs as narrow as they get; from the top, so that as many as can be are "
+        "merged.",
         fixpoint=False,
     ),
     Stage(

@@ -275,6 +275,12 @@ def _ratio(rows: float, of: float) -> float:
     return rows / of if of else 0.0
 
 
+@_estimate.register
+def _(plan: n.MultiJoin, context: TraitContext) -> Estimate:
+    given = estimate(n.chain(plan), context)
+    return Estimate(given.rows, given.changes, sum(estimate(part, context).rows for part in plan.parts))
+
+
 @_estimate.register(n.IntervalJoin)
 @_estimate.register(n.WindowJoin)
 def _(plan: n.IntervalJoin | n.WindowJoin, context: TraitContext) -> Estimate:
@@ -287,6 +293,12 @@ def _(plan: n.IntervalJoin | n.WindowJoin, context: TraitContext) -> Estimate:
 def _(plan: n.TemporalJoin, context: TraitContext) -> Estimate:
     left, right = estimate(plan.left, context), estimate(plan.right, context)
     return Estimate(left.rows, left.changes, left.rows * 0.01 + right.rows)
+
+
+@_estimate.register
+def _(plan: n.AsofJoin, context: TraitContext) -> Estimate:
+    left, right = estimate(plan.left, context), estimate(plan.right, context)
+    return Estimate(left.rows, left.changes + right.changes, left.rows + right.rows)
 
 
 @_estimate.register

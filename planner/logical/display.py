@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from planner.logical.match import MatchItem
 from planner.logical.nodes import (
     Aggregate,
+    AsofJoin,
     AssignWatermark,
     Deduplicate,
     DependentJoin,
@@ -28,6 +29,7 @@ from planner.logical.nodes import (
     LogicalNode,
     LookupJoin,
     Match,
+    MultiJoin,
     Over,
     ProcessTables,
     Project,
@@ -271,6 +273,12 @@ class _Explainer:
             case WindowJoin(kind=kind, left_window=left, right_window=right, condition=condition):
                 windows = f"({self._columns(left)}) = ({self._columns(right)})"
                 return f"WindowJoin {kind.name} {windows}{self._condition(condition)}"
+            case AsofJoin(kind=kind, left_time=left, comparison=comparison, right_time=right, equal=equal):
+                times = f"{self._show(left)} {comparison} {self._show(right)}"
+                return f"AsofJoin {kind.name} {times}{self._condition(equal)}"
+            case MultiJoin(kinds=kinds, keys=keys):
+                equal = " = ".join(f"({', '.join(self._show(e) for e in each)})" for each in keys)
+                return f"MultiJoin {', '.join(kind.name for kind in kinds[1:])} on {equal}"
             case LookupJoin(name=name, kind=kind, keys=keys, produced=produced, condition=condition):
                 by = ", ".join(f"{field} = {self._show(e)}" for e, field in keys)
                 return f"LookupJoin {kind.name} {name}({by}) as {self._columns(produced)}{self._condition(condition)}"

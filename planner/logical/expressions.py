@@ -11,6 +11,7 @@ from collections.abc import Callable
 from planner.logical.match import MatchItem
 from planner.logical.nodes import (
     Aggregate,
+    AsofJoin,
     AssignWatermark,
     Deduplicate,
     DependentJoin,
@@ -25,6 +26,7 @@ from planner.logical.nodes import (
     LogicalNode,
     LookupJoin,
     Match,
+    MultiJoin,
     Over,
     ProcessTables,
     Project,
@@ -102,6 +104,10 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
             return (left, right, condition)
         case WindowJoin(left_window=left, right_window=right, condition=condition):
             return (*left, *right, condition)
+        case AsofJoin(left_time=left, right_time=right, equal=equal):
+            return (left, right, equal)
+        case MultiJoin(keys=keys):
+            return tuple(e for each in keys for e in each)
         case LookupJoin(keys=keys, condition=condition):
             return (*(e for e, _ in keys), condition)
         case TopN(partition=partition, order=order):
@@ -184,6 +190,10 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
             return _with(
                 node, left_window=_refs(left, change), right_window=_refs(right, change), condition=change(condition)
             )
+        case AsofJoin(left_time=left, right_time=right, equal=equal):
+            return _with(node, left_time=change(left), right_time=change(right), equal=change(equal))
+        case MultiJoin(keys=keys):
+            return _with(node, keys=tuple(tuple(change(e) for e in each) for each in keys))
         case LookupJoin(keys=keys, condition=condition):
             return _with(node, keys=tuple((change(e), name) for e, name in keys), condition=change(condition))
         case TopN(partition=partition, order=order):

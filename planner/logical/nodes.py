@@ -12,11 +12,13 @@ from dataclasses import field
 
 from planner.logical.base import Binary, LogicalNode, Several, Unary, joined_columns, with_nullable_columns
 from planner.logical.function_nodes import FromChangelog, ProcessTables, ToChangelog
+from planner.logical.join_nodes import AsofJoin, IntervalJoin, LookupJoin, MultiJoin, TemporalJoin, WindowJoin
 from planner.logical.match import Match
 from runtime.core.errors import Span
 from runtime.core.node import node
-from runtime.core.types import DataType
-from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, SortKey, WindowCall
+from runtime.core.types import BOOLEAN, DataType
+from runtime.expr.nodes import AggregateCall, Call, Column, ColumnRef, Expr, SortKey, WindowCall
+from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import JoinKind, RankFunction, WindowProperty
 from runtime.plan.parts import Alignment
 from runtime.plan.windows import WindowSpec
@@ -27,6 +29,7 @@ from runtime.spi.statistics import TableStatistics
 
 __all__ = [
     "Aggregate",
+    "AsofJoin",
     "AssignWatermark",
     "Deduplicate",
     "DependentJoin",
@@ -41,6 +44,7 @@ __all__ = [
     "LogicalNode",
     "LookupJoin",
     "Match",
+    "MultiJoin",
     "Over",
     "Project",
     "RankFunction",
@@ -58,6 +62,7 @@ __all__ = [
     "WindowProperty",
     "WindowTable",
     "WindowTopN",
+    "chain",
     "with_nullable_columns",
 ]
 
@@ -165,23 +170,6 @@ class DependentJoin(Binary):
     right: LogicalNode
     kind: JoinKind
     condition: Expr
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return joined_columns(self.kind, self.left.columns, self.right.columns)
-
-
-@node
-class TemporalJoin(Binary):
-    """`left JOIN right FOR SYSTEM_TIME AS OF time`: each left row with the version of the right row that was valid at
-    `time` (a rowtime column of the left side). INNER or LEFT. With a proctime `time` a rule makes it a LookupJoin."""
-
-    left: LogicalNode
-    right: LogicalNode
-    kind: JoinKind
-    time: Expr
-    condition: Expr
-    span: Span | None = field(default=None, compare=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -376,60 +364,6 @@ class WindowAggregate(Unary):
 
 
 @node
-class IntervalJoin(Binary):
-    """Join with lower <= left_time - right_time <= upper (milliseconds); `condition` holds all other conjuncts
-    (equalities too)."""
-
-    left: LogicalNode
-    right: LogicalNode
-    kind: JoinKind
-    left_time: ColumnRef
-    right_time: ColumnRef
-    lower: int
-    upper: int
-    condition: Expr
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return joined_columns(self.kind, self.left.columns, self.right.columns)
-
-
-@node
-class WindowJoin(Binary):
-    """Join of two windowed inputs on equal windows: (start, end) columns of each side; `condition` holds the other
-    conjuncts."""
-
-    left: LogicalNode
-    right: LogicalNode
-    kind: JoinKind
-    left_window: tuple[ColumnRef, ColumnRef]
-    right_window: tuple[ColumnRef, ColumnRef]
-    condition: Expr
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return joined_columns(self.kind, self.left.columns, self.right.columns)
-
-
-@node
-class LookupJoin(Unary):
-    """Join with a table that is asked by key now: `keys` are (expression over the input, field name of the table);
-    `produced` its columns."""
-
-    input: LogicalNode
-    table: LookupTable = field(compare=True)
-    name: str
-    kind: JoinKind
-    keys: tuple[tuple[Expr, str], ...]
-    produced: tuple[Column, ...]
-    condition: Expr
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self.input.columns + (with_nullable_columns(self.produced) if self.kind.keeps_left else self.produced)
-
-
-@node
 class TopN(Unary):
     """Rows whose rank in their partition is in [start, end]. `rank` is the rank's output column, None when nobody reads
     it. `ttl`: from a STATE_TTL hint, milliseconds."""
@@ -483,3 +417,12 @@ def data_types(plan: LogicalNode) -> tuple[DataType, ...]:
 
 
 __all__ += ["Binary", "FromChangelog", "ProcessTables", "Several", "ToChangelog", "Unary", "data_types"]
+
+
+def chain(plan: MultiJoin) -> LogicalNode:
+    """A join of several tables as the joins of two that it stands for, from left to right: they have its traits."""
+    made = plan.parts[0]
+    for part, kind, keys in zip(plan.parts[1:], plan.kinds[1:], plan.keys[1:], strict=True):
+        equal = [Call("=", (a, b), BOOLEAN) for a, b in zip(plan.keys[0], keys, strict=True)]
+        made = Join(made, part, kind, conjunction(equal))
+    return made

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from planner.logical.expressions import node_expressions
 from planner.logical.nodes import (
+    AsofJoin,
     Binary,
     DependentJoin,
     Except,
@@ -17,9 +18,11 @@ from planner.logical.nodes import (
     Intersect,
     IntervalJoin,
     Join,
+    JoinKind,
     LogicalNode,
     LookupJoin,
     Match,
+    MultiJoin,
     Project,
     Shared,
     Sink,
@@ -31,6 +34,7 @@ from planner.logical.nodes import (
 )
 from runtime.core.errors import InternalError
 from runtime.core.types import DataType, TypeRoot
+from runtime.expr.analysis import columns_of
 from runtime.expr.nodes import Column, ColumnRef, Expr, OuterRef, SubqueryExpr, walk
 
 __all__ = ["Validator", "validate"]
@@ -105,8 +109,10 @@ def _shape_problem(node: LogicalNode) -> str | None:
             join.condition
         ):
             return f"the condition of a join is {join.condition.type}"
-        case Join() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin():
+        case Join() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin() | AsofJoin():
             return _overlap(node)
+        case MultiJoin():
+            return _several_problem(node)
         case Project(items=items):
             return next(
                 (f"{c} is {c.type} but its expression is {e.type}" for c, e in items if not _fits(e.type, c.type)), None
@@ -139,6 +145,17 @@ def _shape_problem(node: LogicalNode) -> str | None:
 def _overlap(node: Binary) -> str | None:
     both = {c.id for c in node.left.columns} & {c.id for c in node.right.columns}
     return f"both sides of a {type(node).__name__} have the columns with ids {sorted(both)}" if both else None
+
+
+def _several_problem(node: MultiJoin) -> str | None:
+    if not len(node.parts) == len(node.kinds) == len(node.keys) or len({len(keys) for keys in node.keys}) != 1:
+        return "the inputs of a MultiJoin do not have a kind and the same number of keys each"
+    if node.kinds[0] is not JoinKind.INNER or not set(node.kinds) <= {JoinKind.INNER, JoinKind.LEFT}:
+        return "the inputs of a MultiJoin are INNER, the first one too, or LEFT"
+    for part, keys in zip(node.parts, node.keys, strict=True):
+        if not columns_of(keys) <= {c.id for c in part.columns}:
+            return "a key of a MultiJoin reads another input"
+    return None
 
 
 def _positions(columns: Sequence[Column], produced: Sequence[Column]) -> str | None:

@@ -10,19 +10,28 @@ from planner.logical.nodes import JoinKind, LogicalNode
 from planner.lower.consumers import require_append_only
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node
 from planner.lower.window import window_is_proctime, window_zone
+from planner.traits.boundedness import follows_watermark
 from planner.traits.changes import is_append_only
 from planner.traits.conditions import EquiPair, split_equalities
 from planner.traits.keys import unique_keys, upsert_keys
 from planner.traits.time import rowtime_columns
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND
-from runtime.core.errors import PlanningError
+from runtime.core.errors import InternalError, PlanningError
 from runtime.core.options import parse_duration
 from runtime.core.schema import Field, Schema
 from runtime.expr.analysis import is_true
 from runtime.expr.nodes import TRUE, Call, Column, ColumnRef, Expr
 from runtime.expr.rewrite import conjunction
-from runtime.plan.nodes import HashJoinExec, IntervalJoinExec, LookupJoinExec, TemporalJoinExec, WindowJoinExec
+from runtime.plan.nodes import (
+    AsofJoinExec,
+    HashJoinExec,
+    IntervalJoinExec,
+    LookupJoinExec,
+    MultiJoinExec,
+    TemporalJoinExec,
+    WindowJoinExec,
+)
 
 __all__: list[str] = []
 
@@ -96,6 +105,24 @@ def _row_key(plan: LogicalNode, source: Lowered, run: Lowering) -> tuple[int, ..
 def _join_ttl(plan: n.Join, run: Lowering) -> tuple[int, int]:
     hints = {side.lower(): parse_duration(text) for side, text in plan.hints if side.lower() in ("left", "right")}
     return run.ttl_of(hints.get("left")), run.ttl_of(hints.get("right"))
+
+
+@lower_node.register
+def _(plan: n.MultiJoin, run: Lowering, demand: Demand) -> Lowered:
+    found = [run.with_columns(run.input(plan, number, demand), keys) for number, keys in enumerate(plan.keys)]
+    parts = [source for source, _ in found]
+    fields = [
+        f for kind, source in zip(plan.kinds, parts, strict=True) for f in _padded(source.node.schema, kind.keeps_left)
+    ]
+    node = MultiJoinExec(
+        tuple(source.node for source in parts),
+        plan.kinds,
+        tuple(keys for _, keys in found),
+        tuple(_row_key(part, source, run) for part, source in zip(plan.parts, parts, strict=True)),
+        Schema(tuple(fields)),
+        run.mode(plan, demand),
+    )
+    return run.restored(Lowered(node, tuple(i for source in parts for i in source.ids)), plan.columns)
 
 
 @lower_node.register
@@ -232,6 +259,33 @@ def _version_key(plan: n.TemporalJoin, pairs: Sequence[EquiPair], run: Lowering)
         span=plan.span,
         hint="add the missing columns to ON",
     )
+
+
+@lower_node.register
+def _(plan: n.AsofJoin, run: Lowering, demand: Demand) -> Lowered:
+    pairs, rest = split_equalities(plan.equal, plan.left, plan.right)
+    if rest or any(pair.null_safe for pair in pairs):
+        raise InternalError("an ASOF join has another condition than equalities")
+    sides = _sides(run, run.input(plan, 0, demand), run.input(plan, 1, demand), pairs, ())
+    left, (left_time,) = run.with_columns(sides.left, [plan.left_time])
+    right, (right_time,) = run.with_columns(sides.right, [plan.right_time])
+    sides = sides._replace(left=left, right=right)
+    node = AsofJoinExec(
+        left.node,
+        right.node,
+        plan.kind,
+        sides.left_keys,
+        sides.right_keys,
+        left_time,
+        right_time,
+        plan.comparison,
+        _row_key(plan.left, left, run),
+        _row_key(plan.right, right, run),
+        follows_watermark(plan, run.traits),
+        _joined_schema(sides, plan.kind),
+        run.mode(plan, demand),
+    )
+    return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
 
 
 @lower_node.register

@@ -13,21 +13,17 @@ from functools import singledispatch
 from planner.logical.nodes import LogicalNode
 from planner.lower.projection import calc
 from planner.traits.changes import changes
-from planner.traits.context import TraitContext
+from planner.traits.context import STATE_TTL, TraitContext
 from planner.traits.update_kind import FULL_IMAGES, Demand, follows_by_after, input_demand
 from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import InternalError
-from runtime.core.options import Options, duration_option
+from runtime.core.options import Options
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, InputRef, SortKey, transform
 from runtime.plan.nodes import PhysicalNode, SortSpec
 
-__all__ = ["STATE_TTL", "LowerContext", "Lowered", "Lowering", "lower_node", "schema_of"]
-
-STATE_TTL = duration_option(
-    "table.exec.state.ttl", 0, "how long an idle key is kept, for example '1 h'; 0 keeps it for ever"
-)
+__all__ = ["LowerContext", "Lowered", "Lowering", "lower_node", "schema_of"]
 
 HIDDEN = -1
 """The id of a physical column that no logical column stands for."""

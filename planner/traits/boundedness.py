@@ -10,8 +10,9 @@ from planner.logical.nodes import LogicalNode
 from planner.traits.changes import is_append_only
 from planner.traits.context import TraitContext
 from planner.traits.time import has_watermark, is_bounded
+from runtime.expr.nodes import ColumnRef
 
-__all__ = ["StateBound", "state_bound"]
+__all__ = ["StateBound", "follows_watermark", "state_bound"]
 
 
 class StateBound(enum.Enum):
@@ -52,6 +53,16 @@ def _bound(plan: LogicalNode, context: TraitContext) -> StateBound:
     return StateBound.STATELESS
 
 
+def follows_watermark(plan: n.AsofJoin, context: TraitContext) -> bool:
+    """Whether rows only come on both sides of an ASOF join, and the times that it compares are event times with a
+    watermark: then its state does not grow."""
+    if context.batch:
+        return False
+    times = (plan.left_time, plan.right_time)
+    timed = all(isinstance(time, ColumnRef) and time.type.is_rowtime for time in times)
+    return timed and all(is_append_only(side, context) and has_watermark(side, context) for side in plan.inputs)
+
+
 def _by_watermark(plan: LogicalNode, context: TraitContext) -> StateBound:
     return StateBound.WATERMARK if has_watermark(plan, context) else StateBound.INPUT
 
@@ -81,11 +92,17 @@ def _(plan: n.Deduplicate, context: TraitContext) -> StateBound:
 
 
 @_bound.register(n.Join)
+@_bound.register(n.MultiJoin)
 @_bound.register(n.DependentJoin)
 @_bound.register(n.Intersect)
 @_bound.register(n.Except)
 def _(plan: LogicalNode, context: TraitContext) -> StateBound:
     return StateBound.INPUT
+
+
+@_bound.register
+def _(plan: n.AsofJoin, context: TraitContext) -> StateBound:
+    return _by_watermark(plan, context) if follows_watermark(plan, context) else StateBound.INPUT
 
 
 @_bound.register

@@ -121,6 +121,11 @@ def _(plan: n.Join, context: TraitContext) -> Changes:
 
 
 @_changes.register
+def _(plan: n.MultiJoin, context: TraitContext) -> Changes:
+    return changes(n.chain(plan), context)
+
+
+@_changes.register
 def _(plan: n.DependentJoin, context: TraitContext) -> Changes:
     return ALL_CHANGES
 
@@ -183,6 +188,7 @@ def _(plan: n.Intersect | n.Except, context: TraitContext) -> Changes:
     return Changes(True, not inserts or (isinstance(plan, n.Except) and not plan.all))
 
 
+@_changes.register(n.AsofJoin)
 @_changes.register(n.TopN)
 def _(plan: LogicalNode, context: TraitContext) -> Changes:
     return ALL_CHANGES

@@ -11,12 +11,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from planner.logical.nodes import LogicalNode
-from runtime.core.options import Options
+from runtime.core.options import Options, duration_option
 from runtime.expr.function import FunctionRegistry
 
-__all__ = ["TraitContext"]
+__all__ = ["STATE_TTL", "TraitContext"]
 
 T = TypeVar("T")
+
+STATE_TTL = duration_option(
+    "table.exec.state.ttl", 0, "how long an idle key is kept, for example '1 h'; 0 keeps it for ever"
+)
 
 
 class TraitContext:

@@ -61,6 +61,10 @@ def _expressions(plan: LogicalNode) -> list[Expr]:
             return [expr for column, expr in items if not column.type.is_proctime]
         case n.Join(condition=condition) | n.TemporalJoin(condition=condition) | n.LookupJoin(condition=condition):
             return [condition]
+        case n.AsofJoin(left_time=left, right_time=right, equal=equal):
+            return [left, right, equal]
+        case n.MultiJoin(keys=keys):
+            return [expr for each in keys for expr in each]
         case n.Unnest(collection=collection):
             return [collection]
         case n.Expand(projections=projections):

@@ -152,15 +152,21 @@ def _join_keys(
 
 
 @_keys.register
+def _(plan: n.MultiJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
+    return _of(n.chain(plan), context, upsert)
+
+
+@_keys.register
 def _(plan: n.DependentJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
     if plan.kind.left_only:
         return _of(plan.left, context, upsert)
     return [a | b for a in _of(plan.left, context, upsert) for b in _of(plan.right, context, upsert)]
 
 
-@_keys.register
-def _(plan: n.TemporalJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
-    # One version of the right row at most is valid at a time.
+@_keys.register(n.TemporalJoin)
+@_keys.register(n.AsofJoin)
+def _(plan: n.TemporalJoin | n.AsofJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
+    # One version of the right row at most is valid at a time, and one row is the nearest.
     return _of(plan.left, context, upsert)
 
 

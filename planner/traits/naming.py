@@ -81,6 +81,8 @@ _NAMES: dict[type, str] = {
     n.LookupJoin: "the lookup join",
     n.WindowJoin: "the window join",
     n.IntervalJoin: "the interval join",
+    n.AsofJoin: "the ASOF join",
+    n.MultiJoin: "the join of several tables on one key",
     n.WindowTopN: "the top rows of each window",
     n.WindowAggregate: "the window aggregation",
     n.WindowTable: "the window function",

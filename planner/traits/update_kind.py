@@ -156,6 +156,8 @@ def _(plan: n.Filter, index: int, demand: Demand, context: TraitContext) -> Dema
 
 
 @_demand.register(n.Join)
+@_demand.register(n.MultiJoin)
+@_demand.register(n.AsofJoin)
 @_demand.register(n.TopN)
 @_demand.register(n.Sort)
 def _(plan: LogicalNode, index: int, demand: Demand, context: TraitContext) -> Demand:

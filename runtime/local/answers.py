@@ -24,6 +24,7 @@ from runtime.plan.nodes import (
     DeduplicateExec,
     GroupAggregateExec,
     HashJoinExec,
+    MultiJoinExec,
     SetOperationExec,
     TopNExec,
     ValuesExec,
@@ -58,6 +59,9 @@ def answers(node: PhysicalNode) -> bool:
                 for kept, (schema, keys) in zip(lone, sides, strict=True)
                 for number, safe in enumerate(node.null_safe)
             )
+        case MultiJoinExec(parts=parts, kinds=kinds, keys=keys):
+            alone = all(kind is JoinKind.LEFT for kind in kinds[1:])
+            return not (alone and any(parts[0].schema[k].type.nullable for k in keys[0]))
         case DeduplicateExec():
             return any(table.name == "rows" for table in node.state())
         case _:
@@ -98,6 +102,8 @@ def _inputs(node: PhysicalNode, state: SavedState) -> list[ChangelogBatch | None
     match node:
         case HashJoinExec():
             return [_rows(state, "left", node.left.schema), _rows(state, "right", node.right.schema)]
+        case MultiJoinExec(parts=parts):
+            return [_rows(state, f"input{number}", part.schema) for number, part in enumerate(parts, 1)]
         case SetOperationExec():
             schema = node.left.schema
             return [_rows(state, "rows", schema, "$left"), _rows(state, "rows", schema, "$right")]

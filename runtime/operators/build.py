@@ -28,6 +28,8 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.GroupAggregateExec: "runtime.operators.group_aggregate:GroupAggregateOperator",
     plan.WindowAggregateExec: "runtime.operators.window_aggregate:WindowAggregateOperator",
     plan.HashJoinExec: "runtime.operators.hash_join:HashJoinOperator",
+    plan.AsofJoinExec: "runtime.operators.asof_join:AsofJoinOperator",
+    plan.MultiJoinExec: "runtime.operators.multi_join:MultiJoinOperator",
     plan.IntervalJoinExec: "runtime.operators.interval_join:IntervalJoinOperator",
     plan.TemporalJoinExec: "runtime.operators.temporal_join:TemporalJoinOperator",
     plan.WindowJoinExec: "runtime.operators.window_join:WindowJoinOperator",

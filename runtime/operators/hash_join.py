@@ -16,14 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.kernels.cancel import consolidate
-from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
 from runtime.operators.join_side import PAIRS, JoinSide
+from runtime.operators.lone_rows import padded
 from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.plan.nodes import HashJoinExec, JoinKind
 from runtime.state.keyed import KeyIndex
@@ -149,7 +147,7 @@ class HashJoinOperator(PiecewiseOperator):
             if side.rows.identity is not Identity.APPEND:
                 fresh_keys.append(new_keys)
             if without is not None and side.kept and self._kind is not JoinKind.SEMI:
-                lone.append(self._padded(side, without))
+                lone.append(padded(without, self._schema, before=number == 1))
         if not len(changed[0]) and not len(changed[1]):
             self._forget(fresh_keys)
             yield from self._finish(lone) if self._output.fits(lone) else self._output.sliced(lone)
@@ -286,40 +284,10 @@ class HashJoinOperator(PiecewiseOperator):
         holds = self._condition.holds(self._left.rows.take_column, left, self._right.rows.take_column, right, time)
         return (left, right) if holds.all() else (left[holds], right[holds])
 
-    def _padded(self, side: JoinSide, rows: ChangelogBatch) -> ChangelogBatch:
-        """Rows that can match nothing, as the output shows them."""
-        if rows.kinds is not None:
-            keep, net = consolidate(KeyEncoder(rows.rows.schema.types, exact=True).encode(rows.columns), rows.signs())
-            rows = ChangelogBatch.signed(
-                rows.rows.take(pa.array(np.repeat(keep, np.abs(net)))), np.repeat(np.sign(net), np.abs(net))
-            )
-        columns = list(rows.columns)
-        if not self._kind.left_only:
-            width = len(self._schema) - len(columns)
-            rest = self._schema.types[len(columns) :] if side is self._left else self._schema.types[:width]
-            nulls = [pa.nulls(len(rows), t.arrow) for t in rest]
-            columns = columns + nulls if side is self._left else nulls + columns
-        return ChangelogBatch.of(columns, self._schema, rows.kinds)
-
     def _finish(self, lone: list[ChangelogBatch]) -> Iterator[ChangelogBatch]:
         """All that was collected and `lone` in one batch."""
-        deletes, inserts = self._output.finish(self._left.rows.replaced, self._right.rows.replaced)
-        if deletes is not None and inserts is not None and self._cancels:
-            net = self._net(ChangelogBatch.concat([deletes, inserts, *lone]))
-            if net is not None:
-                yield net
-            return
-        signs = [(batch, batch.signs() < 0) for batch in lone]
-        parts = [deletes, *(b.filter(s) for b, s in signs), inserts, *(b.filter(~s) for b, s in signs)]
-        parts = [p for p in parts if p is not None and len(p)]
-        if parts:
-            yield ChangelogBatch.concat(parts)
-
-    def _net(self, batch: ChangelogBatch) -> ChangelogBatch | None:
-        """The batch without rows that are both deleted and inserted."""
-        keep, net = consolidate(KeyEncoder(batch.rows.schema.types, exact=True).encode(batch.columns), batch.signs())
-        order = np.argsort(net > 0, kind="stable")
-        return batch.take(np.repeat(keep[order], np.abs(net[order]))) if len(keep) else None
+        replaced = (self._left.rows.replaced, self._right.rows.replaced)
+        yield from self._output.whole(lone, replaced, self._cancels)
 
     def _forget(self, keys: list[np.ndarray]) -> None:
         """Gives back the slots of those keys that have no rows on either side."""

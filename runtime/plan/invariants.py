@@ -33,6 +33,7 @@ _WORDS = {
     ("SinkExec", "not_null_enforcer"): ("ERROR", "DROP"),
     ("WatermarkExec", "null_handling"): ("FAIL", "DROP", "SKIP_WATERMARK"),
     ("SetOperationExec", "kind"): ("INTERSECT", "EXCEPT"),
+    ("AsofJoinExec", "comparison"): (">=", ">", "<=", "<"),
 }
 
 
@@ -67,8 +68,10 @@ class _Check:
                 return self._of_a_table()
             case p.CalcExec() | p.ExpandExec() | p.ValuesExec() | p.UnnestExec() | p.WatermarkExec() | p.UnionExec():
                 return self._of_rows()
-            case p.HashJoinExec() | p.IntervalJoinExec() | p.TemporalJoinExec() | p.WindowJoinExec():
+            case p.HashJoinExec() | p.IntervalJoinExec() | p.TemporalJoinExec() | p.WindowJoinExec() | p.AsofJoinExec():
                 return self._joined(self.node)
+            case p.MultiJoinExec():
+                return self._all_joined(self.node)
             case p.GroupAggregateExec() | p.OverAggregateExec() | p.WindowAggregateExec() | p.WindowTableExec():
                 return self._aggregated()
             case p.FromChangelogExec() | p.ToChangelogExec():
@@ -184,7 +187,7 @@ class _Check:
         return [*source.types, *more]
 
     def _joined(
-        self, node: p.HashJoinExec | p.IntervalJoinExec | p.TemporalJoinExec | p.WindowJoinExec
+        self, node: p.HashJoinExec | p.IntervalJoinExec | p.TemporalJoinExec | p.WindowJoinExec | p.AsofJoinExec
     ) -> Sequence[DataType]:
         left, right = node.left.schema, node.right.schema
         self._columns("left_keys", node.left_keys, left)
@@ -196,7 +199,7 @@ class _Check:
                 raise (
                     Wrong(f"keys of {left[a].type} and {right[b].type} are compared").within(index).within("right_keys")
                 )
-        if node.condition is not None:
+        if not isinstance(node, p.AsofJoinExec) and node.condition is not None:
             self._condition(node.condition, (*left.types, *right.types), "condition")
         match node:
             case p.HashJoinExec() | p.WindowJoinExec() if len(node.null_safe) not in (0, len(node.left_keys)):
@@ -208,6 +211,8 @@ class _Check:
                 self._window("left_window", left_window, left)
                 self._window("right_window", right_window, right)
                 check_zone(node.zone)
+            case p.AsofJoinExec():
+                self._nearest(node)
             case p.IntervalJoinExec() | p.TemporalJoinExec():
                 self._time(node.left_time, left, "left_time")
                 self._time(node.right_time, right, "right_time")
@@ -216,6 +221,35 @@ class _Check:
             case _:
                 pass
         return left.types if node.kind.left_only else (*left.types, *right.types)
+
+    def _nearest(self, node: p.AsofJoinExec) -> None:
+        left, right = node.left.schema, node.right.schema
+        self._columns("left_unique", node.left_unique or (), left)
+        self._columns("right_unique", node.right_unique or (), right)
+        self._column(node.left_time, left, "left_time")
+        self._column(node.right_time, right, "right_time")
+        if not left[node.left_time].type.is_carried_as(right[node.right_time].type):
+            raise Wrong("both times have one type").within("right_time")
+        if node.kind not in (JoinKind.INNER, JoinKind.LEFT):
+            raise Wrong("an ASOF join is INNER or LEFT").within("kind")
+
+    def _all_joined(self, node: p.MultiJoinExec) -> Sequence[DataType]:
+        for field in ("kinds", "keys", "unique"):
+            if len(getattr(node, field)) != len(node.parts):
+                raise Wrong("there is one for each input").within(field)
+        if not node.parts or node.kinds[0] is not JoinKind.INNER:
+            raise Wrong("the first is INNER").within("kinds")
+        if not set(node.kinds) <= {JoinKind.INNER, JoinKind.LEFT}:
+            raise Wrong("each is INNER or LEFT").within("kinds")
+        self._columns("keys", node.keys[0], node.parts[0].schema)
+        first = [node.parts[0].schema[k].type for k in node.keys[0]]
+        for number, (part, keys, unique) in enumerate(zip(node.parts, node.keys, node.unique, strict=True)):
+            self._columns("keys", keys, part.schema)
+            self._columns("unique", unique or (), part.schema)
+            types = [part.schema[k].type for k in keys]
+            if len(types) != len(first) or not all(a.is_carried_as(b) for a, b in zip(first, types, strict=True)):
+                raise Wrong("all inputs have the same keys").within(number).within("keys")
+        return [t for part in node.parts for t in part.schema.types]
 
     def _aggregated(self) -> Sequence[DataType]:
         source = self.node.inputs[0].schema

@@ -41,7 +41,7 @@ from runtime.plan.state import (
 from runtime.plan.text import both_schemas, columns_text, on_text, pairs_text, shown
 from runtime.spi.lookup import LookupTable
 
-__all__ = ["HashJoinExec", "IntervalJoinExec", "LookupJoinExec", "TemporalJoinExec"]
+__all__ = ["AsofJoinExec", "HashJoinExec", "IntervalJoinExec", "LookupJoinExec", "MultiJoinExec", "TemporalJoinExec"]
 
 
 @node
@@ -97,18 +97,10 @@ class HashJoinExec(PhysicalNode):
         left, right = inputs
         keys = [combinations(left, self.left_keys), combinations(right, self.right_keys)]
         plain = all(source.mode.is_append_only for source in self.inputs) and self.mode.is_append_only
-        found: Sizes = {}
-        sides = (
-            ("left", self.left, left, self.left_unique, keys[0]),
-            ("right", self.right, right, self.right_unique, keys[1]),
-        )
-        for name, source, facts, unique, own in sides:
-            each = row_bytes(source.schema, facts) + (LISTED if plain else COUNTED)
-            size = facts.rows * each + own * LIST
-            if not plain and not source.mode.is_append_only:
-                identity = unique if unique else tuple(range(len(source.schema)))
-                size += key_index_bytes(source.schema, facts, identity, facts.rows)
-            found[name] = Kept(facts.rows, own, size)
+        found = {
+            "left": _kept_side(self.left, left, self.left_unique, keys[0], plain),
+            "right": _kept_side(self.right, right, self.right_unique, keys[1], plain),
+        }
         # Both sides have the same index of keys.
         first = max(keys) if self.left_keys else 1.0
         shared = key_index_bytes(self.left.schema, left, self.left_keys, first)
@@ -117,6 +109,73 @@ class HashJoinExec(PhysicalNode):
 
     def revises(self) -> bool:
         return self.kind not in (JoinKind.INNER, JoinKind.SEMI)
+
+    def by_key_alone(self) -> bool:
+        return True
+
+
+@node
+class MultiJoinExec(PhysicalNode):
+    """Regular joins on one common key: every input is kept once, and nothing of the joins between them.
+
+    Of each key it gives the product of the rows of all inputs; an input of kind LEFT without rows counts as one row of
+    NULLs. The first is INNER. `keys`: the columns of each input, compared with `=`. `unique`: a unique key of each input,
+    None when rows may repeat.
+    """
+
+    parts: tuple[PhysicalNode, ...]
+    kinds: tuple[JoinKind, ...]
+    keys: tuple[tuple[int, ...], ...]
+    unique: tuple[tuple[int, ...] | None, ...]
+    schema: Schema
+    mode: ChangelogMode
+
+    advice = "SET 'table.exec.state.ttl', or join within an interval or a window"
+
+    def text(self) -> str:
+        kinds = ", ".join(kind.name for kind in self.kinds[1:])
+        keys = " = ".join(f"({columns_text(k, p.schema)})" for k, p in zip(self.keys, self.parts, strict=True))
+        unique = "".join(
+            f", input {number} unique ({columns_text(key, part.schema)})"
+            for number, (key, part) in enumerate(zip(self.unique, self.parts, strict=True), 1)
+            if key is not None
+        )
+        return f"{kinds} on {keys}{unique}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        parts = zip(self.parts, self.keys, self.unique, strict=True)
+        return tuple(
+            _joined_side(f"input{number}", part.schema, keys, unique, 0)
+            for number, (part, keys, unique) in enumerate(parts, 1)
+        )
+
+    def follows(self) -> Follows:
+        return Follows.NOTHING
+
+    def division(self) -> Division:
+        return by_keys(*zip(self.parts, self.keys, self.unique, strict=True))
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        facts = inputs[0]
+        for kind, keys, other in zip(self.kinds[1:], self.keys[1:], inputs[1:], strict=True):
+            facts = joined(kind, self.keys[0], keys, None, [facts, other], 1.0)
+        return facts
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        owned = [combinations(facts, keys) for facts, keys in zip(inputs, self.keys, strict=True)]
+        plain = self.mode.is_append_only
+        parts = zip(self.parts, inputs, self.unique, owned, strict=True)
+        found = {
+            f"input{number}": _kept_side(part, facts, unique, own, plain)
+            for number, (part, facts, unique, own) in enumerate(parts, 1)
+        }
+        # All inputs have the same index of keys.
+        shared = key_index_bytes(self.parts[0].schema, inputs[0], self.keys[0], max(owned))
+        found["input1"] = found["input1"]._replace(bytes=found["input1"].bytes + shared)
+        return found
+
+    def revises(self) -> bool:
+        return JoinKind.LEFT in self.kinds
 
     def by_key_alone(self) -> bool:
         return True
@@ -256,6 +315,65 @@ class TemporalJoinExec(PhysicalNode):
 
 
 @node
+class AsofJoinExec(PhysicalNode):
+    """Each left row with the right row of its key whose time is nearest: of those with `left time comparison right time`
+    (`>=`, `>`, `<=` or `<`) the latest for the first two, the earliest for the others. INNER or LEFT. Keys are compared
+    with `=`.
+
+    `left_unique`, `right_unique`: as of `HashJoinExec`. `by_watermark`: both inputs only insert, and their times are event
+    times: late rows are rejected, and what the watermark has passed is forgotten.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    left_time: int
+    right_time: int
+    comparison: str
+    left_unique: tuple[int, ...] | None
+    right_unique: tuple[int, ...] | None
+    by_watermark: bool
+    schema: Schema
+    mode: ChangelogMode
+
+    advice = "declare WATERMARK FOR the times of both tables, whose rows only come"
+
+    def text(self) -> str:
+        left, right = self.left.schema, self.right.schema
+        both = both_schemas(left, right)
+        names = column_names(both)
+        pairs = pairs_text(self.left_keys, self.right_keys, (), left, right)
+        times = f"{names[self.left_time]} {self.comparison} {names[len(left) + self.right_time]}"
+        return f"{self.kind.name} nearest {times}{on_text(pairs, None, both)}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        bounds = (NOTHING, NOTHING)
+        if self.by_watermark and self.comparison in (">=", ">"):
+            bounds = (WATERMARK, f"{WATERMARK} and {KEYS}")
+        elif self.by_watermark:
+            bounds = (f"the next row of the other side by {WATERMARK}", WATERMARK)
+        sides = (("left", self.left.schema, self.left_keys), ("right", self.right.schema, self.right_keys))
+        return tuple(
+            StateSpec(name, f"rows by {key_text(schema, keys, 'time')}", bound, schema, keys)
+            for bound, (name, schema, keys) in zip(bounds, sides, strict=True)
+        )
+
+    def follows(self) -> Follows:
+        return Follows.EVENT_TIME if self.by_watermark else Follows.NOTHING
+
+    def division(self) -> Division:
+        return by_keys((self.left, self.left_keys, self.left_unique), (self.right, self.right_keys, self.right_unique))
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return beside(inputs)
+
+    def revises(self) -> bool:
+        return True
+
+
+@node
 class LookupJoinExec(PhysicalNode):
     """Join each row with the rows that an outside table holds now. INNER or LEFT.
 
@@ -308,3 +426,13 @@ def _joined_side(
     else:
         held = f"rows, one for each {key_text(schema, unique)}," if unique else "one row"
     return StateSpec(name, f"{held} by {key_text(schema, keys)}", until_idle(ttl, NOTHING), schema, keys)
+
+
+def _kept_side(source: PhysicalNode, facts: RowFacts, unique: tuple[int, ...] | None, keys: float, plain: bool) -> Kept:
+    """The rows of one input with so many keys, without the index of keys. `plain`: the join only inserts."""
+    each = row_bytes(source.schema, facts) + (LISTED if plain else COUNTED)
+    size = facts.rows * each + keys * LIST
+    if not plain and not source.mode.is_append_only:
+        identity = unique if unique else tuple(range(len(source.schema)))
+        size += key_index_bytes(source.schema, facts, identity, facts.rows)
+    return Kept(facts.rows, keys, size)

@@ -13,7 +13,14 @@ from __future__ import annotations
 
 from runtime.plan.aggregate_nodes import GroupAggregateExec, OverAggregateExec
 from runtime.plan.base import PhysicalNode
-from runtime.plan.join_nodes import HashJoinExec, IntervalJoinExec, LookupJoinExec, TemporalJoinExec
+from runtime.plan.join_nodes import (
+    AsofJoinExec,
+    HashJoinExec,
+    IntervalJoinExec,
+    LookupJoinExec,
+    MultiJoinExec,
+    TemporalJoinExec,
+)
 from runtime.plan.key_nodes import (
     ChangelogNormalizeExec,
     DeduplicateExec,
@@ -44,6 +51,7 @@ from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, Windo
 
 __all__ = [
     "AggregateSpec",
+    "AsofJoinExec",
     "CalcExec",
     "ChangelogNormalizeExec",
     "DeduplicateExec",
@@ -58,6 +66,7 @@ __all__ = [
     "LimitExec",
     "LookupJoinExec",
     "MatchExec",
+    "MultiJoinExec",
     "OverAggregateExec",
     "PhysicalNode",
     "ProcessTablesExec",

@@ -1,7 +1,8 @@
 """Hints after SELECT and after table names.
 
-STATE_TTL is for this engine: how long the state of a join's side, or of an aggregation, functions with OVER or a top-n
-over a single relation, lives without being touched (Flink knows it for joins and aggregations).
+STATE_TTL says how long the state of a join's side, or of an aggregation, functions with OVER or a top-n over a single
+relation, lives without being touched (Flink knows it for joins and aggregations). MULTI_JOIN names tables whose joins are to
+run in one operator, whatever the option says.
 LOOKUP and the join strategies of batch jobs are accepted and change nothing here. An unknown hint, or one that names no
 relation of the query, is an error.
 """
@@ -9,6 +10,7 @@ relation of the query, is an error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -18,7 +20,7 @@ from sqlengine.bind.scope import Source
 from sqlengine.parse.nodes import HintCall
 from sqlengine.parse.spans import span_of
 
-__all__ = ["check_hint_names", "state_ttl", "table_options"]
+__all__ = ["QueryHints", "check_hint_names", "query_hints", "table_options"]
 
 _LISTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
 _KNOWN = ("STATE_TTL", "LOOKUP", *_LISTS)
@@ -29,7 +31,28 @@ def _hints(tree: exp.Select) -> list[HintCall]:
     return [h for h in hint.expressions if isinstance(h, HintCall)] if hint is not None else []
 
 
-def state_ttl(tree: exp.Select) -> dict[str, int]:
+@dataclass(frozen=True, slots=True)
+class QueryHints:
+    """What the hints of a SELECT say of the relations of its FROM, by name.
+
+    `ttl`: milliseconds, from STATE_TTL. `merged`: the relations of each MULTI_JOIN.
+    """
+
+    ttl: Mapping[str, int]
+    merged: tuple[frozenset[str], ...] = ()
+
+
+def query_hints(tree: exp.Select) -> QueryHints:
+    """The hints after SELECT that mean something here."""
+    merged = [
+        frozenset(_last(e) for e in hint.args.get("expressions") or ())
+        for hint in _hints(tree)
+        if hint.name.upper() == "MULTI_JOIN"
+    ]
+    return QueryHints(_state_ttl(tree), tuple(merged))
+
+
+def _state_ttl(tree: exp.Select) -> dict[str, int]:
     """Milliseconds by name of relation. Of two STATE_TTL hints the first wins, inside one the last."""
     found: dict[str, int] = {}
     for hint in _hints(tree):

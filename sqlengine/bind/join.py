@@ -4,15 +4,19 @@ JOIN .. ON, a comma, CROSS JOIN            Join
 [LEFT] JOIN UNNEST(x) AS t (..)            Unnest over the left side
 [LEFT] JOIN LATERAL (query)                DependentJoin, or Join when the query refers to nothing on the left
 [LEFT] JOIN t FOR SYSTEM_TIME AS OF x      TemporalJoin
+ASOF [LEFT] JOIN                           AsofJoin (`asof_join.py`)
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from planner.logical.expressions import outer_ids
 from planner.logical.nodes import DependentJoin, Filter, Join, JoinKind, LogicalNode, TemporalJoin, Unnest
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean, with_article
+from runtime.core.rooms import Room
 from runtime.core.types import BOOLEAN, INT, TypeRoot
 from runtime.expr.function import ScalarFunction
 from runtime.expr.nodes import TRUE, Call, Case, Expr, fresh_column
@@ -24,6 +28,11 @@ from sqlengine.bind.session import BoundRelation, Clause, RelationRules
 from sqlengine.bind.subquery import one_row
 from sqlengine.parse.nodes import TableFunction
 from sqlengine.parse.spans import span_of
+
+if TYPE_CHECKING:
+    import sqlengine.bind.asof_join as _asof_join
+else:
+    _asof_join = Room("sqlengine.bind.asof_join")
 
 __all__ = ["as_rows", "bind_joins", "bind_unnest", "lateral_query"]
 
@@ -47,12 +56,16 @@ def bind_joins(rules: RelationRules, first: BoundRelation, joins: list[exp.Join]
 def _join(rules: RelationRules, left: BoundRelation, tree: exp.Join) -> BoundRelation:
     kind = _KINDS[tree.args.get("side") or None]
     right = as_rows(rules, tree.this)
+    if tree.args.get("method") == "ASOF":
+        _asof_join.check_asof(right, kind, tree)
     if isinstance(right, exp.Unnest):
         return _join_unnest(rules, left, tree, right, kind)
     if isinstance(right, exp.Lateral):
         return _join_lateral(rules, left, tree, right, kind)
     if isinstance(right, exp.Table) and right.args.get("version") is not None:
         return _join_versions(rules, left, tree, right, kind)
+    if tree.args.get("method") == "ASOF":
+        return _asof(rules, left, rules.relation(right, rules.env), tree, kind)
     lateral = isinstance(right, TableFunction) and right.args.get("lateral")
     env = rules.env.inside(_seen(rules, left)) if lateral else rules.env
     return _joined(rules, left, rules.relation(right, env), tree, kind)
@@ -66,19 +79,36 @@ def _joined(
     return BoundRelation(plan, scope.with_types(plan.columns))
 
 
+def _asof(
+    rules: RelationRules, left: BoundRelation, right: BoundRelation, tree: exp.Join, kind: JoinKind
+) -> BoundRelation:
+    condition, scope = _condition(rules, left, right, tree, kind)
+    match = tree.args.get("match_condition")
+    nearest = None
+    if match is not None:
+        both = left.scope.beside(right.scope, (), rules.env.outer)
+        nearest = ExpressionBinder(rules.env, both, Clause("MATCH_CONDITION")).condition(match, "MATCH_CONDITION")
+    plan = _asof_join.asof_plan(left.plan, right.plan, kind, condition, nearest, tree)
+    return BoundRelation(plan, scope.with_types(plan.columns))
+
+
 def _seen(rules: RelationRules, left: BoundRelation) -> Scope:
     """The left side as a relation to its right sees it."""
     return Scope(left.scope.sources, left.scope.shows, rules.env.outer)
 
 
 def _hints(rules: RelationRules, left: BoundRelation, right: BoundRelation) -> tuple[tuple[str, str], ...]:
-    """STATE_TTL of the sides that are one relation: ("left", milliseconds), ("right", milliseconds)."""
+    """STATE_TTL of the sides that are one relation: ("left", milliseconds), ("right", milliseconds); and ("multi", "") where
+    MULTI_JOIN names all relations of both sides."""
     found: list[tuple[str, str]] = []
     for key, side in (("left", left), ("right", right)):
         names = [s.name for s in side.scope.sources]
-        ttl = rules.ttl.get(names[0]) if len(names) == 1 and names[0] is not None else None
+        ttl = rules.hints.ttl.get(names[0]) if len(names) == 1 and names[0] is not None else None
         if ttl is not None:
             found.append((key, str(ttl)))
+    names = {s.name for side in (left, right) for s in side.scope.sources}
+    if any(names <= merged for merged in rules.hints.merged):
+        found.append(("multi", ""))
     return tuple(found)
 
 

@@ -6,7 +6,6 @@ created.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -18,7 +17,7 @@ from runtime.core.rooms import Room
 from runtime.expr.function import ProcessFunction, ScalarFunction
 from runtime.expr.nodes import Column
 from sqlengine.bind.common_tables import common_query, view_query
-from sqlengine.bind.hints import table_options
+from sqlengine.bind.hints import QueryHints, table_options
 from sqlengine.bind.join import as_rows, bind_joins, bind_unnest, lateral_query
 from sqlengine.bind.scan import scan_table
 from sqlengine.bind.scope import Scope, Source
@@ -51,11 +50,11 @@ _LATER = (
 
 
 class RelationBinder(RelationRules):
-    """Binds what stands in FROM of one query. `ttl`: milliseconds by relation, from a STATE_TTL hint."""
+    """Binds what stands in FROM of one query, with the hints of its SELECT."""
 
-    def __init__(self, env: QueryEnv, ttl: Mapping[str, int]) -> None:
+    def __init__(self, env: QueryEnv, hints: QueryHints) -> None:
         self.env = env
-        self.ttl = ttl
+        self.hints = hints
 
     def from_clause(self, first: exp.Expr, joins: list[exp.Join]) -> BoundRelation:
         """The whole FROM: its first relation and all joins, left to right."""

@@ -24,7 +24,7 @@ from sqlengine.bind.aggregate import Grouped, group_distinct, has_aggregates
 from sqlengine.bind.construct import get_field
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.grouping import bind_group_by
-from sqlengine.bind.hints import check_hint_names, state_ttl
+from sqlengine.bind.hints import QueryHints, check_hint_names, query_hints
 from sqlengine.bind.output import bounds, check_sortable, limited, ordinal, output_items, output_names, select_columns
 from sqlengine.bind.relation import RelationBinder
 from sqlengine.bind.scope import Scope
@@ -49,8 +49,8 @@ class _Item:
 def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     """The plan of a SELECT with its ORDER BY and LIMIT."""
     tree = spelled_out(tree, env.context.functions)
-    ttl = state_ttl(tree)
-    start = _from(tree, env, ttl)
+    hints = query_hints(tree)
+    start = _from(tree, env, hints)
     scope = Scope(start.scope.sources, start.scope.shows, env.outer)
     check_hint_names(tree, scope.sources)
     plan = start.plan
@@ -74,7 +74,7 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     rest = _Rest(tree, binder, items, aliases)
 
     expressions = rest.all([i.value for i in items])
-    own_ttl = _only_ttl(scope, ttl)
+    own_ttl = _only_ttl(scope, hints.ttl)
     if group_tree is not None or rest.having is not None or has_aggregates(expressions):
         grouped = Grouped(plan, group, expressions, mentions, own_ttl)
         # The hint is about the rows of the relation: what stands above the groups goes by the option.
@@ -94,11 +94,11 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     return _project(plan, tree, env, names, values, rest.order)
 
 
-def _from(tree: exp.Select, env: QueryEnv, ttl: Mapping[str, int]) -> BoundRelation:
+def _from(tree: exp.Select, env: QueryEnv, hints: QueryHints) -> BoundRelation:
     from_ = tree.args.get("from_")
     if from_ is None:
         return BoundRelation(Values(((),), ()), Scope(parent=env.outer))
-    return RelationBinder(env, ttl).from_clause(from_.this, list(tree.args.get("joins") or ()))
+    return RelationBinder(env, hints).from_clause(from_.this, list(tree.args.get("joins") or ()))
 
 
 def _tell_of_alias(error: BindError, tree: exp.Select) -> None:

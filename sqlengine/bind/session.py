@@ -18,6 +18,7 @@ from planner.logical.nodes import LogicalNode
 from runtime.core.errors import BindError, Span
 from runtime.core.options import text_option
 from runtime.expr.nodes import Column, Expr
+from sqlengine.bind.hints import QueryHints
 from sqlengine.bind.scope import Scope
 from sqlengine.catalog.objects import BindContext, CatalogView, ParameterValues
 from sqlengine.parse.spans import span_of
@@ -179,7 +180,7 @@ class RelationRules(ABC):
     """What the rooms of single kinds of relation see of the room that dispatches them."""
 
     env: QueryEnv
-    ttl: Mapping[str, int]
+    hints: QueryHints
 
     @abstractmethod
     def relation(self, tree: exp.Expr, env: QueryEnv) -> BoundRelation:

@@ -157,7 +157,7 @@ table.optimizer.adaptive-broadcast-join.strategy table.optimizer.agg-phase-strat
 table.optimizer.bushy-join-reorder-threshold table.optimizer.delta-join.strategy
 table.optimizer.distinct-agg.split.bucket-num table.optimizer.distinct-agg.split.enabled
 table.optimizer.dynamic-filtering.enabled table.optimizer.incremental-agg-enabled
-table.optimizer.join-reorder-enabled table.optimizer.join.broadcast-threshold table.optimizer.multi-join.enabled
+table.optimizer.join-reorder-enabled table.optimizer.join.broadcast-threshold
 table.optimizer.multiple-input-enabled table.optimizer.reuse-optimize-block-with-digest-enabled
 table.optimizer.reuse-sink-enabled table.optimizer.reuse-source-enabled table.optimizer.reuse-sub-plan-enabled
 table.optimizer.runtime-filter.enabled table.optimizer.skewed-join.strategy

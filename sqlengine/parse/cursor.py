@@ -194,7 +194,11 @@ class Cursor:
 
     def at_alias(self) -> bool:
         """Whether a name can start here that has no AS before it."""
-        return self.at_name() and not self.at("RETURNING")
+        return self.at_name() and not (self.at("RETURNING") or self.at("MATCH_CONDITION", "(") or self.at_asof())
+
+    def at_asof(self) -> bool:
+        """Whether an ASOF join stands here, and no alias of that name."""
+        return any(self.at("ASOF", word) for word in ("JOIN", "INNER", "LEFT", "RIGHT", "FULL"))
 
     def identifier(self, what: str = "a name", *, reserved: bool = False) -> exp.Identifier:
         """One identifier; `reserved` takes any word, for places where nothing else can stand (after a dot)."""

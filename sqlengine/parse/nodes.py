@@ -112,8 +112,9 @@ Relations (what stands in From.this and Join.this); `alias` is TableAlias(this=I
                                         pattern=PatternText, within=IntervalLiteral|None, subsets=[PatternSubset],
                                         define=[Alias], alias); RUNNING and FINAL: FunctionCall(.., side="RUNNING")
   join                                  Join(this=relation, side="LEFT"|"RIGHT"|"FULL"|None, kind="INNER"|"CROSS"|None,
-                                        method="NATURAL"|None, on=expression|None, using=[Identifier]|None); a comma is
-                                        a Join with kind=None and neither on nor using
+                                        method="NATURAL"|"ASOF"|None, on=expression|None, using=[Identifier]|None,
+                                        match_condition=expression|None); a comma is a Join with kind=None and neither
+                                        on nor using
   f(DATA => TABLE t PARTITION BY k ORDER BY s)  TableArg(this=Table|Subquery, partition_by=[..], order=Order|None)
   DESCRIPTOR(a, b)                      Descriptor(expressions=[Identifier, ..]); MODEL m: ModelArg(this=Table)
 """

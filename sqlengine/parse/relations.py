@@ -56,19 +56,29 @@ class RelationGrammar(ExpressionGrammar):
 
     def _joins(self) -> list[exp.Join]:
         joins: list[exp.Join] = []
-        while self.at_any(*_JOIN_WORDS):
+        while self.at_any(*_JOIN_WORDS) or self.at_asof():
             joins.append(self._join())
         return joins
 
     def _join(self) -> exp.Join:
         start = self.token
         natural = self.match("NATURAL")
+        asof = self.at_asof() and self.match("ASOF")
         kind = self.match_any("INNER", "CROSS")
         side = None if kind else self.match_any("LEFT", "RIGHT", "FULL")
         if side:
             self.match("OUTER")
+        if not natural and kind != "CROSS" and not asof:
+            asof = self.match("ASOF")
         self.expect("JOIN")
-        tree = exp.Join(this=self.relation(), side=side, kind=kind, method="NATURAL" if natural else None)
+        method = "ASOF" if asof else "NATURAL" if natural else None
+        tree = exp.Join(this=self.relation(), side=side, kind=kind, method=method)
+        if asof and self.match("MATCH_CONDITION"):
+            self.expect("(")
+            tree.set("match_condition", self.expression())
+            self.expect(")")
+            if not self.at_any("ON", "USING"):
+                return self.place(tree, start)
         at = self.token
         if not self.at("ON", "CONFLICT", "DO") and not self.at("ON", "CONFLICT", "(") and self.match("ON"):
             if natural or kind == "CROSS":

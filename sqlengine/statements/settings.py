@@ -6,9 +6,10 @@ import difflib
 import re
 
 from planner.lower.calc import CDC_DUPLICATES, NULL_ROWTIME
-from planner.lower.lowering import STATE_TTL
 from planner.lower.sink import NOT_NULL_ENFORCER, REQUIRE_ON_CONFLICT, UPSERT_MATERIALIZE
 from planner.optimizer import DISABLED_RULES
+from planner.rules.join.merge_joins import MULTI_JOIN
+from planner.traits.context import STATE_TTL
 from planner.traits.determinism import NON_DETERMINISTIC_UPDATE
 from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.core.errors import OptionError, did_you_mean, pointing_at
@@ -78,6 +79,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         MATCH_SEMANTICS,
         MAX_ROWS_PER_SECOND,
         MEMORY_LIMIT,
+        MULTI_JOIN,
         PROFILE,
         NON_DETERMINISTIC_UPDATE,
         NOT_NULL_ENFORCER,

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from planner.lower.lowering import STATE_TTL
+from planner.traits.context import STATE_TTL
 from runtime.core.rooms import Room
 from runtime.local.dataflow import SourceInput
 from runtime.local.job import Job

@@ -13,6 +13,7 @@ from planner.logical.build import passing, projected
 from planner.logical.expressions import node_expressions
 from planner.logical.nodes import (
     Aggregate,
+    AsofJoin,
     AssignWatermark,
     Deduplicate,
     Except,
@@ -26,6 +27,7 @@ from planner.logical.nodes import (
     LogicalNode,
     LookupJoin,
     Match,
+    MultiJoin,
     Over,
     ProcessTables,
     Project,
@@ -153,6 +155,19 @@ def _(plan: Sink, wanted: Wanted) -> LogicalNode:
 def _(plan: Join | IntervalJoin | WindowJoin, wanted: Wanted) -> LogicalNode:
     needed = wanted | _reads(plan)
     return plan.with_inputs(_narrow(plan.left, needed), _narrow(plan.right, needed))
+
+
+@_prune.register
+def _(plan: AsofJoin, wanted: Wanted) -> LogicalNode:
+    # Which of several right rows of one time counts is told by all of their columns.
+    whole = frozenset(c.id for c in plan.right.columns)
+    return plan.with_inputs(_narrow(plan.left, wanted | _reads(plan)), _narrow(plan.right, whole))
+
+
+@_prune.register
+def _(plan: MultiJoin, wanted: Wanted) -> LogicalNode:
+    needed = wanted | _reads(plan)
+    return plan.with_inputs(*(_narrow(part, needed) for part in plan.parts))
 
 
 @_prune.register

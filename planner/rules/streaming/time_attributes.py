@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from planner.logical.nodes import (
     Aggregate,
+    AsofJoin,
     DependentJoin,
     Except,
     Expand,
@@ -54,7 +55,7 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
     match plan:
         case Scan(scanned=columns):
             return _typed(columns)
-        case Values() | Aggregate() | Join() | DependentJoin() | Intersect() | Except() | Expand():
+        case Values() | Aggregate() | Join() | AsofJoin() | DependentJoin() | Intersect() | Except() | Expand():
             return {}
         case Project(input=source, items=items):
             known = below(source)

@@ -39,6 +39,7 @@ PLAIN = [
     "SELECT t.id, u.id AS uid FROM t LEFT JOIN u ON t.a = u.c AND t.b > 3 WHERE t.a < 6",
     "SELECT t.id FROM t JOIN u ON (t.a = u.c AND t.b = 1) OR (t.a = u.c AND u.d = 2)",
     "SELECT t1.id, u.id AS uid, t2.id AS tid FROM t t1, t t2, u WHERE t1.a = u.c AND t2.b = u.d AND t1.a > 3",
+    "SELECT t1.id, u.id AS uid, t2.id AS tid FROM t t1 LEFT JOIN u ON t1.a = u.c LEFT JOIN t t2 ON t2.b = t1.a",
     "SELECT a, n FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a) WHERE a > 2 AND n > 1",
     "SELECT a, COUNT(*) AS n FROM t GROUP BY ROLLUP (a) HAVING COUNT(*) > 2",
     "SELECT DISTINCT id, a FROM (SELECT DISTINCT id, a, b FROM t)",

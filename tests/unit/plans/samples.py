@@ -30,6 +30,8 @@ QUERIES = [
     "SELECT cat, MAX(name) FROM items GROUP BY ROLLUP (cat)",
     "SELECT b.id, i.cat FROM bids b LEFT JOIN items i ON b.item = i.name AND b.id < i.cat",
     "SELECT b.id, i.cat FROM bids b JOIN items FOR SYSTEM_TIME AS OF b.at AS i ON b.item = i.name",
+    "SELECT a.id, c.price FROM bids a JOIN bids b ON a.item = b.item LEFT JOIN bids c ON a.item = c.item",
+    "SELECT a.id, b.id AS nearest FROM bids a ASOF LEFT JOIN bids b ON a.item = b.item AND a.at >= b.at",
     "SELECT a.id FROM bids a JOIN bids b ON a.item = b.item AND a.at BETWEEN b.at - INTERVAL '1' HOUR AND b.at",
     "SELECT window_start, item, AVG(price) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(at), INTERVAL '1' MINUTE, INTERVAL '5' MINUTE))"
     " GROUP BY window_start, window_end, item",
