@@ -129,6 +129,11 @@ def _(plan: n.Shared, context: TraitContext) -> Estimate:
 
 
 @_estimate.register
+def _(plan: n.LastRound, context: TraitContext) -> Estimate:
+    return Estimate(DEFAULT_ROWS, DEFAULT_ROWS, 0.0)
+
+
+@_estimate.register
 def _(plan: n.Values, context: TraitContext) -> Estimate:
     return Estimate(len(plan.rows), len(plan.rows), 0.0)
 

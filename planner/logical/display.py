@@ -25,6 +25,7 @@ from planner.logical.nodes import (
     Intersect,
     IntervalJoin,
     Join,
+    LastRound,
     Limit,
     LogicalNode,
     LookupJoin,
@@ -33,6 +34,7 @@ from planner.logical.nodes import (
     Over,
     ProcessTables,
     Project,
+    Recursive,
     Scan,
     Shared,
     Sink,
@@ -225,6 +227,10 @@ class _Explainer:
                 return f"Sort {self._keys(keys)}{self._range(offset, limit)}"
             case Limit(offset=offset, limit=limit):
                 return f"Limit{self._range(offset, limit)}"
+            case Recursive(all=all_, name=name, produced=produced):
+                return f"Recursive{' all' if all_ else ''} {name}({self._columns(produced)})"
+            case LastRound(name=name):
+                return f"LastRound {name}({self._columns(plan.columns)})"
             case Union(produced=produced):
                 return f"Union {self._columns(produced)}"
             case Intersect(all=all_, produced=produced) | Except(all=all_, produced=produced):

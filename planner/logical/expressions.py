@@ -22,6 +22,7 @@ from planner.logical.nodes import (
     Intersect,
     IntervalJoin,
     Join,
+    LastRound,
     Limit,
     LogicalNode,
     LookupJoin,
@@ -30,6 +31,7 @@ from planner.logical.nodes import (
     Over,
     ProcessTables,
     Project,
+    Recursive,
     Scan,
     Shared,
     Sink,
@@ -66,6 +68,8 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
     """The expressions of the node itself (not of its inputs), column references of keys and windows included."""
     match node:
         case Scan() | Shared() | Union() | Intersect() | Except() | Limit() | Sink() | ToChangelog():
+            return ()
+        case LastRound() | Recursive():
             return ()
         case Values(rows=rows):
             return tuple(e for r in rows for e in r)
@@ -128,6 +132,8 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
     """
     match node:
         case Scan() | Shared() | Union() | Intersect() | Except() | Limit() | Sink() | ToChangelog():
+            return node
+        case LastRound() | Recursive():
             return node
         case Values(rows=rows):
             # There may be thousands, and nothing is to be made of a constant.

@@ -14,6 +14,7 @@ from planner.logical.base import Binary, LogicalNode, Several, Unary, joined_col
 from planner.logical.function_nodes import FromChangelog, ProcessTables, ToChangelog
 from planner.logical.join_nodes import AsofJoin, IntervalJoin, LookupJoin, MultiJoin, TemporalJoin, WindowJoin
 from planner.logical.match import Match
+from planner.logical.recursive import LastRound, Recursive
 from runtime.core.errors import Span
 from runtime.core.node import node
 from runtime.core.types import BOOLEAN, DataType
@@ -40,6 +41,7 @@ __all__ = [
     "IntervalJoin",
     "Join",
     "JoinKind",
+    "LastRound",
     "Limit",
     "LogicalNode",
     "LookupJoin",
@@ -48,6 +50,7 @@ __all__ = [
     "Over",
     "Project",
     "RankFunction",
+    "Recursive",
     "Scan",
     "Shared",
     "Sink",

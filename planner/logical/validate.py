@@ -24,6 +24,7 @@ from planner.logical.nodes import (
     Match,
     MultiJoin,
     Project,
+    Recursive,
     Shared,
     Sink,
     TemporalJoin,
@@ -130,6 +131,8 @@ def _shape_problem(node: LogicalNode) -> str | None:
             return next((p for p in (_positions(part.columns, produced) for part in parts) if p is not None), None)
         case Shared(plan=inner, produced=produced):
             return _positions(inner.columns, produced)
+        case Recursive(left=left, right=right, produced=produced):
+            return _positions(left.columns, produced) or _positions(right.columns[:-1], produced)
         case (Intersect() | Except()) as operation:
             return _positions(operation.left.columns, operation.produced) or _positions(
                 operation.right.columns, operation.produced

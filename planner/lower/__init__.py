@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.logical.nodes import LogicalNode, Sink
-from planner.lower import aggregate, calc, join, match, rank, sink, window
+from planner.lower import aggregate, calc, join, match, rank, recursive, sink, window
 from planner.lower.lowering import LowerContext, Lowering
 from planner.lower.projection import renamed
 from planner.lower.sharing import share
@@ -22,7 +22,7 @@ from runtime.plan.nodes import PhysicalNode
 __all__ = ["LowerContext", "lower", "lower_statement_set"]
 
 # The families register the physical forms of their nodes when they are loaded.
-FAMILIES = (aggregate, calc, join, match, rank, sink, window)
+FAMILIES = (aggregate, calc, join, match, rank, recursive, sink, window)
 
 
 def lower(plan: LogicalNode, context: LowerContext, names: Sequence[str] | None = None) -> PhysicalNode:

@@ -95,6 +95,7 @@ def _(plan: n.Deduplicate, context: TraitContext) -> StateBound:
 @_bound.register(n.MultiJoin)
 @_bound.register(n.DependentJoin)
 @_bound.register(n.Intersect)
+@_bound.register(n.Recursive)
 @_bound.register(n.Except)
 def _(plan: LogicalNode, context: TraitContext) -> StateBound:
     return StateBound.INPUT

@@ -86,6 +86,18 @@ def _(plan: n.Shared, context: TraitContext) -> Changes:
 
 
 @_changes.register
+def _(plan: n.LastRound, context: TraitContext) -> Changes:
+    return ALL_CHANGES if plan.revised else INSERTS
+
+
+@_changes.register
+def _(plan: n.Recursive, context: TraitContext) -> Changes:
+    # A round never takes a row back that is there because of what only comes.
+    inserts = is_append_only(plan.left, context) and is_append_only(plan.right, context)
+    return INSERTS if inserts else ALL_CHANGES
+
+
+@_changes.register
 def _(plan: n.Values, context: TraitContext) -> Changes:
     return INSERTS
 

@@ -271,6 +271,12 @@ def _(plan: n.WindowJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
     return _join_keys(plan.left, plan.right, plan.kind, left_on, right_on, context, upsert)
 
 
+@_keys.register
+def _(plan: n.Recursive, context: TraitContext, upsert: bool) -> Iterable[Key]:
+    return [] if plan.all else [frozenset(c.id for c in plan.produced)]
+
+
+@_keys.register(n.LastRound)
 @_keys.register(n.LookupJoin)
 @_keys.register(n.FromChangelog)
 @_keys.register(n.ProcessTables)

@@ -77,6 +77,8 @@ _NAMES: dict[type, str] = {
     n.Intersect: "INTERSECT",
     n.Except: "EXCEPT",
     n.Union: "UNION ALL",
+    n.Recursive: "WITH RECURSIVE",
+    n.LastRound: "WITH RECURSIVE",
     n.TemporalJoin: "the temporal join",
     n.LookupJoin: "the lookup join",
     n.WindowJoin: "the window join",

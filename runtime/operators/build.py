@@ -35,6 +35,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.WindowJoinExec: "runtime.operators.window_join:WindowJoinOperator",
     plan.LookupJoinExec: "runtime.operators.lookup_join:LookupJoinOperator",
     plan.SetOperationExec: "runtime.operators.set_operation:SetOperationOperator",
+    plan.RecursiveExec: "runtime.operators.recursion:RecursiveOperator",
     plan.TopNExec: "runtime.operators.top_n:top_n_operator",
     plan.WindowTopNExec: "runtime.operators.window_top_n:WindowTopNOperator",
     plan.DeduplicateExec: "runtime.operators.deduplicate_changes:deduplicate_operator",

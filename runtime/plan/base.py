@@ -96,6 +96,8 @@ class PhysicalNode(Node):
 
     input_fields: ClassVar[tuple[str, ...]] = ()
     """Those of `INPUT_FIELDS` that the class has."""
+    inner_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold a plan which the operator runs itself, over its own inputs."""
     table_use: ClassVar[Literal["", "source", "sink", "lookup"]] = ""
     """What it does with the table of a connector (fields `table` and `name`), if it has one."""
     sets_time: ClassVar[bool] = False

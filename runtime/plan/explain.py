@@ -4,6 +4,16 @@
       Calc [item] where price > 10  [I]
         Source bids (item, price)  [I]
 
+A plan that an operator runs itself stands between it and its inputs:
+
+    Recursive r UNION, at most 10000 rounds  [I]
+      each round: Calc [x, b, $step + 1]
+          HashJoin INNER on y = a
+            LoopInput the last round (x, y, $step)
+            LoopInput 1 (a, b)
+      Source edge (a, b)  [I]
+      Source edge (a, b)  [I]
+
 Expressions name columns; a name that an edge holds twice gets a number (`id`, `id0`). An operator that several others
 read is written once and referred to by its name afterwards.
 """
@@ -92,8 +102,22 @@ class _Writer:
             self.lines.extend(
                 f"{indent}    state {t.name}: {t.holds}; bounded by {t.bound}{place}" for t in node.state() if t.holds
             )
+        for name in node.inner_fields:
+            self._inner(getattr(node, name), depth + 1)
         for source in node.inputs:
             self.write(source, depth + 1)
+
+    def _inner(self, node: PhysicalNode, depth: int) -> None:
+        """A plan that an operator runs itself."""
+        self.lines.append(f"{'  ' * depth}each round: {explain_node(node)}")
+        self.operators.append(None)
+        self._below(node, depth + 2)
+
+    def _below(self, node: PhysicalNode, depth: int) -> None:
+        for source in node.inputs:
+            self.lines.append(f"{'  ' * depth}{explain_node(source)}")
+            self.operators.append(None)
+            self._below(source, depth + 1)
 
 
 def explain_node(node: PhysicalNode) -> str:

@@ -22,6 +22,7 @@ from runtime.plan.decoding import Wrong
 from runtime.plan.part_invariants import check_frame, check_pattern, check_window, check_zone, not_below, placed, within
 from runtime.plan.parts import AggregateSpec, JoinKind, SortSpec
 from runtime.plan.pattern import UNIVERSAL, MatchValue, ValueSide
+from runtime.plan.walk import walk
 from runtime.plan.windows import AttachedWindow
 from runtime.spi.lookup import LookupTable
 
@@ -80,6 +81,8 @@ class _Check:
                 return self._matched(self.node)
             case p.ProcessTablesExec():
                 return self._processed(self.node)
+            case p.RecursiveExec():
+                return self._looped(self.node)
             case _:
                 return self._passed()
 
@@ -151,6 +154,32 @@ class _Check:
                 return schema.types
             case _:
                 raise AssertionError(self.node)
+
+    def _looped(self, node: p.RecursiveExec) -> Sequence[DataType]:
+        if not node.parts:
+            raise Wrong("at least one input is wanted").within("parts")
+        not_below("most_rounds", node.most_rounds, 0)
+        self._same_types("parts", node.parts[0].schema, node.schema)
+        fed = (*node.schema.types, BIGINT)
+        for inner in walk(node.body):
+            if isinstance(inner, p.LoopInputExec):
+                if not 0 <= inner.number < len(node.parts):
+                    raise Wrong(f"there is no input {inner.number}").within("body")
+                given = fed if inner.number == 0 else node.parts[inner.number].schema.types
+                if len(inner.schema) != len(given) or any(
+                    not column.type.is_carried_as(type_) for column, type_ in zip(inner.schema, given, strict=True)
+                ):
+                    raise Wrong(f"input {inner.number} has other columns").within("body")
+            elif not inner.inputs or inner.table_use or inner.sets_time or inner.inner_fields:
+                raise Wrong(f"{type(inner).__name__} cannot stand in a round").within("body")
+            else:
+                check_node(inner, self.functions)
+        if len(node.body.schema) != len(fed) or node.body.schema[-1].type.root is not TypeRoot.BIGINT:
+            raise Wrong("a round gives the columns of the result and its number").within("body")
+        for column, type_ in zip(node.body.schema, fed, strict=True):
+            if not column.type.is_carried_as(type_):
+                raise Wrong(f"a round gives {column.type}, and the result has {type_}").within("body")
+        return node.schema.types
 
     def _passed(self) -> Sequence[DataType]:
         """Nodes that give the columns of their input, some with one more behind them."""

@@ -30,6 +30,7 @@ from runtime.plan.key_nodes import (
     SortExec,
     TopNExec,
 )
+from runtime.plan.loop_nodes import LoopInputExec, RecursiveExec
 from runtime.plan.match_nodes import MatchExec
 from runtime.plan.parts import AggregateSpec, JoinKind, RankFunction, SortSpec, WindowProperty
 from runtime.plan.process_nodes import ProcessTablesExec
@@ -65,12 +66,14 @@ __all__ = [
     "JoinKind",
     "LimitExec",
     "LookupJoinExec",
+    "LoopInputExec",
     "MatchExec",
     "MultiJoinExec",
     "OverAggregateExec",
     "PhysicalNode",
     "ProcessTablesExec",
     "RankFunction",
+    "RecursiveExec",
     "SetOperationExec",
     "SinkExec",
     "SinkMaterializeExec",

@@ -48,6 +48,7 @@ _KEPT_BESIDE = frozenset(
         "order",
         "owner",
         "right",
+        "round",
         "rows",
         "sent",
         "slot",

@@ -54,8 +54,12 @@ def map_inputs(node: PhysicalNode, change: Callable[[PhysicalNode], PhysicalNode
 
 
 def expressions_of(node: PhysicalNode) -> Iterator[Expr]:
-    """The expressions in the fields of a node."""
+    """The expressions in the fields of a node, and in the plans that it runs itself."""
     for name in node_fields(type(node)):
+        if name.name in node.inner_fields:
+            for inner in walk(getattr(node, name.name)):
+                yield from expressions_of(inner)
+            continue
         waiting = [getattr(node, name.name)]
         while waiting:
             value = waiting.pop()

@@ -105,12 +105,6 @@ def bind_watermark_expression(watermark: Watermark, columns: Sequence[Column], c
 
 
 def _with_common_tables(tree: exp.With, env: QueryEnv) -> QueryEnv:
-    if tree.args.get("recursive"):
-        raise UnsupportedError(
-            "WITH RECURSIVE is not supported",
-            span=span_of(tree),
-            hint="join the table with itself as often as there are levels",
-        )
     names: set[str] = set()
     whole = tree.parent if tree.parent is not None else tree
     uses = Counter(table.name for table in whole.find_all(exp.Table) if len(table.parts) == 1)
@@ -120,9 +114,14 @@ def _with_common_tables(tree: exp.With, env: QueryEnv) -> QueryEnv:
             raise BindError(f'WITH names "{name}" twice', code="E1222", span=span_of(table), hint="rename one of them")
         names.add(name)
         columns = tuple(c.name for c in table.args["alias"].args.get("columns") or ())
-        common = CommonTable(name, table.this, columns, env.inside(env.outer), uses[name])
+        recursive = bool(tree.args.get("recursive")) and _reads_itself(name, table.this)
+        common = CommonTable(name, table.this, columns, env.inside(env.outer), uses[name], recursive=recursive)
         env = env.with_tables({name: common})
     return env
+
+
+def _reads_itself(name: str, query: exp.Expr) -> bool:
+    return any(len(t.parts) == 1 and t.name == name for t in query.find_all(exp.Table))
 
 
 _MOST_EXPRESSIONS = 64

@@ -11,14 +11,21 @@ stands inside another query.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from planner.logical.expressions import node_expressions, walk_plan
 from planner.logical.nodes import LogicalNode, Shared, WindowTable
+from runtime.core.rooms import Room
 from runtime.expr.nodes import SubqueryExpr, fresh_column, walk
 from sqlengine.bind.session import BoundQuery, CommonTable, QueryEnv
 from sqlengine.catalog.objects import CatalogView
+
+if TYPE_CHECKING:
+    import sqlengine.bind.recursion as _recursion
+else:
+    _recursion = Room("sqlengine.bind.recursion")
 
 __all__ = ["MOST_NODES_COPIED", "common_query", "view_query"]
 
@@ -26,8 +33,12 @@ MOST_NODES_COPIED = 60
 """A plan of more nodes is shared."""
 
 
-def common_query(common: CommonTable) -> BoundQuery:
-    """The query of a common table at one of its uses."""
+def common_query(common: CommonTable, tree: exp.Table, env: QueryEnv) -> BoundQuery:
+    """The query of a common table where `tree` names it."""
+    if common.rounds is not None:
+        return _recursion.last_round(common, common.rounds, tree, env)
+    if common.recursive:
+        return _recursion.bind_recursive(common)
     if common.uses < 2 or common.env.outer is not None or common.bound == [None]:
         return common.env.query(common.query)
     if not common.bound:

@@ -104,7 +104,7 @@ class RelationBinder(RelationRules):
         span = span_of(tree)
         common = env.tables.get(path[0]) if len(path) == 1 else None
         if common is not None:
-            query = common_query(common)
+            query = common_query(common, tree, env)
             return _source(query.plan, _renamed(query.columns, common.columns, tree, path[0]), tree, path)
         kept = env.context.kept_query(path) if versions else None
         found = kept or env.context.resolve(path, span, table_options(tree))

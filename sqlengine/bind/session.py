@@ -17,6 +17,7 @@ from sqlglot import exp
 from planner.logical.nodes import LogicalNode
 from runtime.core.errors import BindError, Span
 from runtime.core.options import text_option
+from runtime.core.types import DataType
 from runtime.expr.nodes import Column, Expr
 from sqlengine.bind.hints import QueryHints
 from sqlengine.bind.scope import Scope
@@ -33,6 +34,7 @@ __all__ = [
     "QueryBinder",
     "QueryEnv",
     "RelationRules",
+    "RoundRows",
     "parameters_of",
 ]
 
@@ -58,11 +60,21 @@ class BoundQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundRows:
+    """What the name of a recursive query stands for within itself: the rows of the round before, of the query `loop`."""
+
+    name: str
+    names: tuple[str, ...]
+    types: tuple[DataType, ...]
+    loop: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommonTable:
     """A query of WITH, not bound yet; how it is bound where it is used: `common_tables.py`.
 
     `uses`: how often its name stands in the text. `bound` is filled at the first use: the query that all uses share, or
-    None when each has its own.
+    None when each has its own. `recursive`: it reads its own rows; `rounds` is what its name means within itself.
     """
 
     name: str
@@ -71,6 +83,8 @@ class CommonTable:
     env: QueryEnv
     uses: int = 1
     bound: list[BoundQuery | None] = field(default_factory=list, compare=False)
+    recursive: bool = False
+    rounds: RoundRows | None = None
 
 
 class QueryBinder(ABC):

@@ -6,6 +6,7 @@ import difflib
 import re
 
 from planner.lower.calc import CDC_DUPLICATES, NULL_ROWTIME
+from planner.lower.recursive import MOST_ROUNDS
 from planner.lower.sink import NOT_NULL_ENFORCER, REQUIRE_ON_CONFLICT, UPSERT_MATERIALIZE
 from planner.optimizer import DISABLED_RULES
 from planner.rules.join.merge_joins import MULTI_JOIN
@@ -80,6 +81,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         MAX_ROWS_PER_SECOND,
         MEMORY_LIMIT,
         MULTI_JOIN,
+        MOST_ROUNDS,
         PROFILE,
         NON_DETERMINISTIC_UPDATE,
         NOT_NULL_ENFORCER,

@@ -23,6 +23,7 @@ from planner.logical.nodes import (
     Intersect,
     IntervalJoin,
     Join,
+    LastRound,
     Limit,
     LogicalNode,
     LookupJoin,
@@ -31,6 +32,7 @@ from planner.logical.nodes import (
     Over,
     ProcessTables,
     Project,
+    Recursive,
     Scan,
     Shared,
     Sink,
@@ -109,8 +111,9 @@ def _(plan: Scan, wanted: Wanted) -> LogicalNode:
     return plan.with_(table=table.with_columns(names), scanned=kept, keys=keys, lookup=None)
 
 
-@_prune.register
-def _(plan: Shared, wanted: Wanted) -> LogicalNode:
+@_prune.register(LastRound)
+@_prune.register(Shared)
+def _(plan: LastRound | Shared, wanted: Wanted) -> LogicalNode:
     return plan
 
 
@@ -289,6 +292,7 @@ def _exactly(plan: LogicalNode, columns: tuple[Column, ...]) -> LogicalNode:
 
 @_prune.register(Intersect)
 @_prune.register(Except)
-def _(plan: Intersect | Except, wanted: Wanted) -> LogicalNode:
+@_prune.register(Recursive)
+def _(plan: Intersect | Except | Recursive, wanted: Wanted) -> LogicalNode:
     sides = [projected(prune(side, frozenset(c.id for c in side.columns)), side.columns) for side in plan.inputs]
     return plan.with_inputs(*sides)

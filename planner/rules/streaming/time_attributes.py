@@ -20,6 +20,7 @@ from planner.logical.nodes import (
     Match,
     ProcessTables,
     Project,
+    Recursive,
     Scan,
     TemporalJoin,
     Union,
@@ -55,7 +56,17 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
     match plan:
         case Scan(scanned=columns):
             return _typed(columns)
-        case Values() | Aggregate() | Join() | AsofJoin() | DependentJoin() | Intersect() | Except() | Expand():
+        case (
+            Values()
+            | Aggregate()
+            | Join()
+            | AsofJoin()
+            | DependentJoin()
+            | Intersect()
+            | Except()
+            | Expand()
+            | Recursive()
+        ):
             return {}
         case Project(input=source, items=items):
             known = below(source)

@@ -45,6 +45,8 @@ QUERIES = [
     "SELECT id, tag FROM bids CROSS JOIN UNNEST(tags) WITH ORDINALITY AS t (tag, n)",
     "SELECT id FROM bids ORDER BY at",
     "SELECT id FROM bids LIMIT 3",
+    "WITH RECURSIVE r (n, s) AS (SELECT id, item FROM bids UNION SELECT r.n + 1, b.item FROM r JOIN bids AS b ON b.id = r.n"
+    " WHERE r.n < 9) SELECT * FROM r",
     "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY item ORDER BY at MEASURES SUM(A.price) AS s, LAST(B.id) AS l"
     " PATTERN (A+ B) WITHIN INTERVAL '1' HOUR DEFINE A AS A.price > 1, B AS B.id > LAST(A.id)) AS m",
     "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY item ORDER BY at MEASURES FINAL SUM(A.price) AS s, LAST(B.id) AS l"
