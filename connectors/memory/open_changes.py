@@ -86,6 +86,7 @@ class OpenChanges(StagedChanges):
     def forget_since(self, count: int) -> None:
         """Keep only so many changes: the statement that made the others has failed."""
         del self._changes[count:], self._known[count:]
+        self._read = None
 
     def hear(self, changes: Sequence[ChangelogBatch]) -> None:
         """Others have changed the table."""

@@ -29,6 +29,7 @@ LOGGERS: Final = {
     "catalog": "files of catalogs that were written",
     "database": "databases in folders: made, opened, checkpoints, objects that could not be made again",
     "spark": "jobs on Spark that failed",
+    "server": "connections of clients: begun, ended, refused, failed",
     "tasks": "tasks of divided jobs that were lost and open their state from files",
 }
 """The loggers below `sqlengine`, with what they tell."""

@@ -1,4 +1,4 @@
-"""The command line: `sqlengine shell | run | explain | test | spark-package`."""
+"""The command line: `sqlengine shell | run | serve | explain | test | spark-package`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from runtime.core.rooms import Room, load
 from sqlengine import __version__
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.formats import FORMATS
+from sqlengine.cli.serve import SERVE, SERVE_MORE, add_serve_arguments
 from sqlengine.options.target import target_options
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
     import sqlengine.cli.run as _run
     import sqlengine.cli.spark_package as _spark_package
     import sqlengine.cli.test as _test
+    import sqlengine.server.running as _running
     import sqlengine.shell.command as _shell
 else:
     _log_output = Room("sqlengine.cli.log_output")
     _explain = Room("sqlengine.cli.explain")
     _pyarrow = Room("pyarrow")
     _run = Room("sqlengine.cli.run")
+    _running = Room("sqlengine.server.running")
     _shell = Room("sqlengine.shell.command")
     _spark_package = Room("sqlengine.cli.spark_package")
     _test = Room("sqlengine.cli.test")
@@ -40,7 +43,14 @@ else:
 __all__ = ["full_command", "main"]
 
 
-_COMMANDS = {"shell": _shell, "run": _run, "explain": _explain, "test": _test, "spark-package": _spark_package}
+_COMMANDS = {
+    "shell": _shell,
+    "run": _run,
+    "serve": _running,
+    "explain": _explain,
+    "test": _test,
+    "spark-package": _spark_package,
+}
 COMMANDS = tuple(_COMMANDS)
 EXIT_OK, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 130
 
@@ -50,6 +60,7 @@ _EXAMPLES = """examples:
   sqlengine run -e "SELECT 1 + 1"
   sqlengine run job.sql                      run statements in order; INSERTs run as jobs
   sqlengine run --format json job.sql | jq   results go to stdout, everything else to stderr
+  sqlengine serve shop/                      the database for psql and other clients of PostgreSQL
   sqlengine explain job.sql                  how each query would run
   sqlengine test tests/                      golden-file tests of your queries
 
@@ -189,6 +200,9 @@ def build_parser() -> argparse.ArgumentParser:
             wait=args.wait,
         )
     )
+
+    serve = _parser(commands.add_parser, SERVE, SERVE_MORE, name="serve", help="serve a database to PostgreSQL clients")
+    add_serve_arguments(serve, _options_argument)
 
     explain = _parser(commands.add_parser, _EXPLAIN, _EXPLAIN_MORE, name="explain", help="show how queries would run")
     _sql_arguments(explain, "statements to explain, before any files (may be repeated)")

@@ -59,6 +59,15 @@ class OpenEpoch:
         """A table was not made after all."""
         self._changes = {path: changes for path, changes in self._changes.items() if changes.table is not table}
 
+    def mark(self) -> Mapping[ObjectPath, int]:
+        """How far each table has come, for `back_to`."""
+        return {path: len(changes.batches) for path, changes in self._changes.items()}
+
+    def back_to(self, mark: Mapping[ObjectPath, int]) -> None:
+        """Keep of the changes only those that were there at a mark."""
+        for path, changes in self._changes.items():
+            changes.forget_since(mark.get(path, 0))
+
     def close(self) -> None:
         """It has ended, or was given up: no table tells it of changes any more, whoever still holds it."""
         for changes in self._changes.values():

@@ -183,10 +183,7 @@ class TableGrammar(QueryGrammar):
         if elements.key_end is not None and (fields["options"] or "like" in fields):
             self.back_to(elements.key_end)
             self._not_enforced(None)
-        at = self.token
         if self.match("AS"):
-            if temporary:
-                self.refuse("a temporary table cannot be made from a query", at, "leave out TEMPORARY")
             fields["query"] = self.query_text()
         elif elements.order:
             self.refuse("a column needs a type", elements.order[0].span, f"for example {elements.order[0]} STRING")

@@ -1,0 +1,73 @@
+"""`sqlengine serve`: its arguments, and what is wrong with them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from runtime.core.rooms import Room
+
+if TYPE_CHECKING:
+    import sqlengine.server.running as _running
+else:
+    _running = Room("sqlengine.server.running")
+
+__all__ = ["SERVE", "SERVE_MORE", "add_serve_arguments"]
+
+SERVE = """\
+Serve a database to clients of PostgreSQL: psql, the drivers of all languages, SQLAlchemy. Tables, views and jobs live on
+when clients leave. With a folder they are there again after a restart; without one they end with the server."""
+
+SERVE_MORE = """\
+security:
+  On an address of this machine everybody may connect without a password. Any other address needs --users, a file with a
+  line NAME:PASSWORD, or NAME:SCRAM-SHA-256$..., for each user, which nobody else may read (chmod 600). --tls-cert and
+  --tls-key encrypt connections, and --tls-required refuses others.
+
+examples:
+  sqlengine serve                                     an empty database at 127.0.0.1:5433
+  sqlengine serve shop/                               the database in the folder shop
+  sqlengine serve shop/ --init tables.sql             runs a file first
+  sqlengine serve --postgres 0.0.0.0:5433 --users users.txt --tls-cert cert.pem --tls-key key.pem shop/
+  psql -h 127.0.0.1 -p 5433 -U sqlengine              connects
+
+exit status: 0 stopped by Ctrl-C or SIGTERM, 1 it could not start, 2 wrong usage"""
+
+
+def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[argparse.ArgumentParser], None]) -> None:
+    """The arguments of the command, with those that all commands have."""
+    serve.add_argument(
+        "database", nargs="?", metavar="FOLDER", help="the folder of the database, or 's3://bucket/path'"
+    )
+    serve.add_argument(
+        "--postgres",
+        default="127.0.0.1:5433",
+        metavar="HOST:PORT",
+        help="where clients of PostgreSQL connect; port 0 takes a free one (default: %(default)s)",
+    )
+    serve.add_argument("--init", metavar="FILE", help="run this file of SQL first")
+    serve.add_argument("--users", metavar="FILE", help="who may connect, and with which password")
+    serve.add_argument("--tls-cert", metavar="FILE", help="the certificate that connections are encrypted with (PEM)")
+    serve.add_argument("--tls-key", metavar="FILE", help="its key (PEM); default: it stands in the same file")
+    serve.add_argument("--tls-required", action="store_true", help="refuse connections that are not encrypted")
+    serve.add_argument(
+        "--max-connections", type=int, default=1000, metavar="N", help="at most so many at once (default: %(default)s)"
+    )
+    add_options(serve)
+    serve.set_defaults(
+        parser=serve,
+        run=lambda args, options: _running.serve(
+            _running.Serving(
+                args.database,
+                args.postgres,
+                args.init,
+                args.users,
+                args.tls_cert,
+                args.tls_key,
+                args.tls_required,
+                args.max_connections,
+            ),
+            options,
+        ),
+    )

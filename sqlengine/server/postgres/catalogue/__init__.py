@@ -1,0 +1,189 @@
+"""PostgreSQL's catalogue: `pg_catalog` and `information_schema`, over which any query can be asked.
+
+They are tables and macros of an in-memory DuckDB, filled from the engine's catalogs, anew when definitions have changed.
+Questions are put into DuckDB's words (`rewriting`); none is recognised by its text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from runtime.core.logs import Log
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.server.postgres.catalogue.contents import Contents
+from sqlengine.server.postgres.catalogue.definitions import COLUMNS, SCRIPTS
+from sqlengine.server.postgres.catalogue.rewriting import SCHEMA, rewritten
+from sqlengine.server.postgres.rows import PIECE
+from sqlengine.server.postgres.settings import SERVER_VERSION
+from sqlengine.server.postgres.sqlstate import PgError
+from sqlengine.server.postgres.statements import Outcome, Piece
+from sqlengine.server.postgres.types import ARRAYS, TYPES, Described, PgType
+
+if TYPE_CHECKING:
+    from sqlengine.server.postgres.session import ClientSession
+
+__all__ = ["Catalogues"]
+
+_log = Log("server")
+_VERSION = f"PostgreSQL {SERVER_VERSION} on Python, compiled by CPython, 64-bit"
+
+
+class Catalogues:
+    """The catalogues of a database's connections: one for each catalog, as long as definitions do not change."""
+
+    def __init__(self, environment: TableEnvironment) -> None:
+        self._database = environment.session.database
+        self._started = dt.datetime.now(dt.UTC)
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[object, duckdb.DuckDBPyConnection]] = {}
+        self._texts: dict[str, str | None] = {}
+
+    def statement(self, text: str, session: ClientSession) -> CatalogueStatement | None:
+        """A question to the catalogue; None for another statement. Raises PgError for a question that it cannot
+        answer."""
+        found = self._texts.get(text, self)
+        if found is self:
+            found = rewritten(text)
+            if len(self._texts) > 4096:
+                self._texts = {}
+            self._texts[text] = found
+        return None if found is None else CatalogueStatement(self, session, str(found))
+
+    def connect(self, session: ClientSession) -> duckdb.DuckDBPyConnection:
+        """A connection that knows whose question it is asked."""
+        engine = session.environment.session
+        catalogs = engine.catalogs
+        temporary = bool(catalogs.temporary_objects())
+        marker, user = self._database.shown.catalogs, session.settings.get("session_authorization")
+        with self._lock:
+            kept = self._kept.get(catalogs.current_catalog)
+            if kept is None or kept[0] is not marker or temporary:
+                made = _made(Contents(engine, user))
+                if not temporary:
+                    self._kept[catalogs.current_catalog] = marker, made
+            else:
+                made = kept[1]
+            connection = made.cursor()
+        values = {
+            "current_database": catalogs.current_catalog,
+            "current_schema": catalogs.current_database,
+            "user": user,
+            "version": _VERSION,
+            "started": self._started,
+            "backend_pid": session.number,
+            "settings": [f"{name}={value}" for name, value in session.settings.everything()],
+        }
+        for name, value in values.items():
+            connection.execute(f"SET VARIABLE {name} = $1", [value])
+        return connection
+
+
+def _made(contents: Contents) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
+    connection.execute(f"CREATE SCHEMA {SCHEMA}; CREATE SCHEMA info; SET TimeZone = 'UTC'")
+    for script in SCRIPTS:
+        connection.execute(script)
+    for name, rows in contents.tables.items():
+        columns = [column for column in COLUMNS[name] if column in rows[0]]
+        filling = pa.table({column: [row[column] for row in rows] for column in columns})
+        names = ", ".join(f'"{column}"' for column in columns)
+        connection.register("filling", filling)
+        connection.execute(f"INSERT INTO {SCHEMA}.{name} ({names}) SELECT {names} FROM filling")
+        connection.unregister("filling")
+    return connection
+
+
+class CatalogueStatement:
+    """A question to the catalogue, in DuckDB's words."""
+
+    in_failed_transaction = False
+
+    def __init__(self, catalogues: Catalogues, session: ClientSession, text: str) -> None:
+        self._catalogues = catalogues
+        self._session = session
+        self._text = text
+        connection = catalogues.connect(session)
+        try:
+            count = len(connection.extract_statements(text)[0].named_parameters)
+            self.parameters: Sequence[PgType | None] = [None] * count
+            nothing = connection.execute(f"SELECT * FROM ({text}) AS q LIMIT 0", [None] * count).to_arrow_table()
+            self.columns: Sequence[Described] | None = [Described(f.name, _type_of(f.type)) for f in nothing.schema]
+        except duckdb.Error as error:
+            raise _told(error) from error
+        finally:
+            connection.close()
+
+    def run(self, values: Sequence[Any]) -> Outcome:
+        """See `Statement`."""
+        connection = self._catalogues.connect(self._session)
+        try:
+            table = connection.execute(self._text, list(values)).to_arrow_table()
+        except duckdb.Error as error:
+            raise _told(error) from error
+        finally:
+            connection.close()
+        return Outcome(lambda count: f"SELECT {count}", self.columns, _pieces(table))
+
+
+def _told(error: duckdb.Error) -> PgError:
+    text = str(error).partition("\n")[0]
+    if (missing := re.fullmatch(r'Invalid Input Error: ((relation|function) ".*" does not exist)', text)) is not None:
+        return PgError("42P01" if missing[2] == "relation" else "42883", missing[1])
+    if (setting := re.fullmatch(r"Invalid Input Error: (unrecognized configuration parameter .*)", text)) is not None:
+        return PgError("42704", setting[1])
+    state = (
+        "42P01"
+        if isinstance(error, duckdb.CatalogException)
+        else "42703"
+        if isinstance(error, duckdb.BinderException)
+        else "22000"
+    )
+    _log.warning("a question to the catalogue was not answered: %s", text)
+    return PgError(state, f"the catalogue does not answer this: {text}", hint="information_schema may tell the same")
+
+
+def _pieces(table: pa.Table) -> Iterator[Piece]:
+    for batch in table.to_batches(max_chunksize=PIECE):
+        if batch.num_rows:
+            yield [_plain(column) for column in batch.columns]
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Values that have a type in PostgreSQL."""
+    if pa.types.is_struct(column.type) or pa.types.is_map(column.type):
+        return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
+    return column
+
+
+def _type_of(type_: pa.DataType) -> PgType:
+    if pa.types.is_list(type_):
+        inner = _type_of(type_.value_type)
+        return ARRAYS[inner.array] if inner.array else TYPES["text"]
+    for is_it, name in _ARROW:
+        if is_it(type_):
+            return TYPES[name]
+    return TYPES["text"]
+
+
+_ARROW = (
+    (pa.types.is_boolean, "bool"),
+    (pa.types.is_int8, "int2"),
+    (pa.types.is_int16, "int2"),
+    (pa.types.is_int32, "int4"),
+    (pa.types.is_uint32, "oid"),
+    (pa.types.is_integer, "int8"),
+    (pa.types.is_float32, "float4"),
+    (pa.types.is_float64, "float8"),
+    (pa.types.is_decimal, "numeric"),
+    (pa.types.is_date, "date"),
+    (lambda t: pa.types.is_timestamp(t) and t.tz is not None, "timestamptz"),
+    (pa.types.is_timestamp, "timestamp"),
+    (pa.types.is_binary, "bytea"),
+)

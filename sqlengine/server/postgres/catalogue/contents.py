@@ -1,0 +1,237 @@
+"""What the catalogue's tables hold: the engine's catalogs in the words of PostgreSQL.
+
+A catalog is a database, a Flink database a schema, and each table, view and materialized view is a row of `pg_class`. The
+number of an object is made from its name, so that it is the same for all connections and after a restart.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from runtime.core.errors import SqlEngineError
+from runtime.core.schema import Schema
+from runtime.core.secrets import masked_sql
+from sqlengine.catalog.catalog import CatalogObject
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
+from sqlengine.database.session import Session
+from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType, columns_of
+from sqlengine.statements.planning import object_schema
+
+__all__ = ["OWNER", "Contents", "oid_of"]
+
+OWNER = 10
+"""The number of the only role."""
+_PG_CATALOG, _INFORMATION_SCHEMA, _TOAST = 11, 13000, 99
+_FIRST = 16384
+"""Numbers below are PostgreSQL's own."""
+
+Row = dict[str, Any]
+
+
+def oid_of(*parts: str) -> int:
+    """The number of a thing by its name."""
+    return _FIRST + zlib.crc32("\0".join(parts).encode()) % (2**31 - _FIRST)
+
+
+class Contents:
+    """The rows of tables by name, columns that are not named are NULL.
+
+    Args:
+        session: whose current catalog is shown.
+        user: the name of the role.
+    """
+
+    def __init__(self, session: Session, user: str) -> None:
+        self._session = session
+        self._user = user
+        self._catalogs = session.catalogs
+        self._catalog = session.catalogs.current_catalog
+        self.tables: dict[str, list[Row]] = {}
+        self._databases()
+        self._roles()
+        self._schemas()
+        self._types()
+        self._methods()
+        for name in sorted(self._catalogs.catalog(self._catalog).databases):
+            for thing in self._catalogs.objects(self._catalog, name):
+                self._object(thing)
+
+    def _add(self, table: str, **row: Any) -> None:
+        self.tables.setdefault(table, []).append(row)
+
+    def _databases(self) -> None:
+        for catalog in self._catalogs.catalogs():
+            self._add(
+                "pg_database",
+                oid=oid_of("database", catalog.name), datname=catalog.name, datdba=OWNER, encoding=6, datlocprovider="c",
+                datistemplate=False, datallowconn=True, datconnlimit=-1, datfrozenxid=0, datminmxid=1, dattablespace=1663,
+                datcollate="C.UTF-8", datctype="C.UTF-8",
+            )  # fmt: skip
+
+    def _roles(self) -> None:
+        self._add(
+            "pg_roles",
+            rolname=self._user, rolsuper=True, rolinherit=True, rolcreaterole=True, rolcreatedb=True, rolcanlogin=True,
+            rolreplication=False, rolconnlimit=-1, rolpassword="********", rolbypassrls=True, oid=OWNER,
+        )  # fmt: skip
+        self._add(
+            "pg_user", usename=self._user, usesysid=OWNER, usecreatedb=True, usesuper=True, userepl=False,
+            usebypassrls=True, passwd="********",
+        )  # fmt: skip
+
+    def _schemas(self) -> None:
+        system = (("pg_catalog", _PG_CATALOG), ("information_schema", _INFORMATION_SCHEMA), ("pg_toast", _TOAST))
+        own = (
+            (name, oid_of("schema", self._catalog, name))
+            for name in sorted(self._catalogs.catalog(self._catalog).databases)
+        )
+        for name, oid in (*system, *own):
+            self._add("pg_namespace", oid=oid, nspname=name, nspowner=OWNER)
+        for name, database in self._catalogs.catalog(self._catalog).databases.items():
+            if database.comment:
+                self._describe(oid_of("schema", self._catalog, name), 2615, 0, database.comment)
+
+    def _types(self) -> None:
+        for type_ in (*TYPES.values(), *ARRAYS.values()):
+            self._add(
+                "pg_type",
+                oid=type_.oid, typname=type_.name, typnamespace=_PG_CATALOG, typowner=OWNER, typlen=type_.size,
+                typbyval=0 < type_.size <= 8, typtype="p" if type_.category in "PX" else "b", typcategory=type_.category,
+                typispreferred=type_.name in ("bool", "text", "float8", "oid", "timestamptz", "interval"), typisdefined=True,
+                typdelim=",", typrelid=0, typelem=0 if type_.element is None else type_.element.oid, typarray=type_.array,
+                typinput="array_in" if type_.element else f"{type_.name}in", typoutput="array_out" if type_.element else f"{type_.name}out",
+                typreceive=f"{type_.name}recv", typsend=f"{type_.name}send", typalign="i", typstorage="p" if type_.size > 0 else "x",
+                typnotnull=False, typbasetype=0, typtypmod=-1, typndims=0, typcollation=100 if type_.category == "S" else 0,
+                typsubscript=0, typmodin=0, typmodout=0, typanalyze=0,
+            )  # fmt: skip
+
+    def _methods(self) -> None:
+        self._add("pg_am", oid=2, amname="heap", amhandler=3, amtype="t")
+        self._add("pg_am", oid=403, amname="btree", amhandler=330, amtype="i")
+        self._add("pg_tablespace", oid=1663, spcname="pg_default", spcowner=OWNER)
+        self._add(
+            "pg_collation", oid=100, collname="default", collnamespace=_PG_CATALOG, collowner=OWNER, collprovider="d",
+            collisdeterministic=True, collencoding=-1,
+        )  # fmt: skip
+        self._add("pg_language", oid=14, lanname="sql", lanowner=OWNER, lanispl=False, lanpltrusted=True)
+
+    def _object(self, thing: CatalogObject) -> None:
+        try:
+            schema = object_schema(self._session, thing)
+        except SqlEngineError:
+            return  # A view over something that is gone.
+        catalog, namespace, name = thing.path.parts
+        oid, schema_oid = oid_of("object", *thing.path.parts), oid_of("schema", catalog, namespace)
+        key = thing.primary_key if isinstance(thing, CatalogTable) else ()
+        kind = "r" if isinstance(thing, CatalogTable) else "m" if isinstance(thing, MaterializedView) else "v"
+        self._relation(
+            oid,
+            name,
+            schema_oid,
+            kind,
+            len(schema),
+            bool(key),
+            temporary=isinstance(thing, CatalogTable) and thing.temporary,
+        )
+        self._attributes(oid, schema, key)
+        if thing.comment:
+            self._describe(oid, 1259, 0, thing.comment)
+        for number, comment in _comments(thing):
+            self._describe(oid, 1259, number, comment)
+        if isinstance(thing, CatalogTable) and key:
+            self._key(thing, oid, schema_oid, schema, key)
+        common = {"schemaname": namespace}
+        if isinstance(thing, MaterializedView):
+            definition = masked_sql(thing.text)
+            self._add(
+                "pg_matviews",
+                **common,
+                matviewname=name,
+                matviewowner=self._user,
+                hasindexes=False,
+                ispopulated=True,
+                definition=definition,
+            )
+        elif isinstance(thing, CatalogView):
+            self._add("pg_views", **common, viewname=name, viewowner=self._user, definition=masked_sql(thing.text))
+        else:
+            self._add(
+                "pg_tables", **common, tablename=name, tableowner=self._user, hasindexes=bool(key), hasrules=False,
+                hastriggers=False, rowsecurity=False,
+            )  # fmt: skip
+
+    def _relation(
+        self, oid: int, name: str, schema: int, kind: str, columns: int, indexed: bool, *, temporary: bool = False
+    ) -> None:
+        self._add(
+            "pg_class",
+            oid=oid, relname=name, relnamespace=schema, reltype=0, reloftype=0, relowner=OWNER,
+            relam={"r": 2, "m": 2, "i": 403}.get(kind, 0), relfilenode=0, reltablespace=0, relpages=0, reltuples=-1.0, relallvisible=0,
+            reltoastrelid=0, relhasindex=indexed, relisshared=False, relpersistence="t" if temporary else "p", relkind=kind,
+            relnatts=columns, relchecks=0, relhasrules=kind in "vm", relhastriggers=False, relhassubclass=False,
+            relrowsecurity=False, relforcerowsecurity=False, relispopulated=True, relreplident="d", relispartition=False,
+            relrewrite=0, relfrozenxid=0, relminmxid=0,
+        )  # fmt: skip
+
+    def _attributes(self, oid: int, schema: Schema, key: tuple[str, ...]) -> None:
+        columns = columns_of(schema)
+        for number, (field, column) in enumerate(zip(schema, columns, strict=True), 1):
+            type_ = column.type
+            self._attribute(
+                oid, number, field.name, type_, column.modifier, not field.type.nullable or field.name in key
+            )
+
+    def _attribute(self, oid: int, number: int, name: str, type_: PgType, modifier: int, not_null: bool) -> None:
+        self._add(
+            "pg_attribute",
+            attrelid=oid, attname=name, atttypid=type_.oid, attstattarget=-1, attlen=type_.size, attnum=number,
+            attndims=1 if type_.element else 0, attcacheoff=-1, atttypmod=modifier, attbyval=0 < type_.size <= 8, attalign="i",
+            attstorage="p" if type_.size > 0 else "x", attcompression="", attnotnull=not_null, atthasdef=False,
+            atthasmissing=False, attidentity="", attgenerated="", attisdropped=False, attislocal=True, attinhcount=0,
+            attcollation=100 if type_.category == "S" else 0,
+        )  # fmt: skip
+
+    def _key(self, thing: CatalogTable, oid: int, schema_oid: int, schema: Schema, key: tuple[str, ...]) -> None:
+        """The primary key: a constraint, and an index as PostgreSQL would have one."""
+        name = thing.constraint_name or f"{thing.path.name}_pkey"
+        index, numbers = oid_of("index", *thing.path.parts), [schema.index_of(k) + 1 for k in key]
+        self._relation(index, name, schema_oid, "i", len(key), False)
+        columns = columns_of(schema)
+        for position, number in enumerate(numbers, 1):
+            column = columns[number - 1]
+            self._attribute(index, position, column.name, column.type, column.modifier, False)
+        self._add(
+            "pg_index",
+            indexrelid=index, indrelid=oid, indnatts=len(key), indnkeyatts=len(key), indisunique=True, indnullsnotdistinct=False,
+            indisprimary=True, indisexclusion=False, indimmediate=True, indisclustered=False, indisvalid=True, indcheckxmin=False,
+            indisready=True, indislive=True, indisreplident=False, indkey=numbers, indcollation=[0] * len(key),
+            indclass=[0] * len(key), indoption=[0] * len(key),
+        )  # fmt: skip
+        self._add(
+            "pg_constraint",
+            oid=oid_of("key", *thing.path.parts), conname=name, connamespace=schema_oid, contype="p", condeferrable=False,
+            condeferred=False, convalidated=True, conrelid=oid, contypid=0, conindid=index, conparentid=0, confrelid=0,
+            confupdtype=" ", confdeltype=" ", confmatchtype=" ", conislocal=True, coninhcount=0, connoinherit=True, conkey=numbers,
+        )  # fmt: skip
+        self._add(
+            "pg_indexes", schemaname=thing.path.database, tablename=thing.path.name, indexname=name,
+            indexdef=f"CREATE UNIQUE INDEX {name} ON {thing.path.database}.{thing.path.name} USING btree ({', '.join(key)})",
+        )  # fmt: skip
+
+    def _describe(self, oid: int, of: int, number: int, text: str) -> None:
+        self._add("pg_description", objoid=oid, classoid=of, objsubid=number, description=text)
+
+
+def _comments(thing: CatalogObject) -> Iterator[tuple[int, str]]:
+    comments = (
+        thing.column_comments
+        if isinstance(thing, CatalogView)
+        else ()
+        if isinstance(thing, MaterializedView)
+        else [c.comment for c in thing.columns]
+    )
+    for number, comment in enumerate(comments, 1):
+        if comment:
+            yield number, comment

@@ -1,0 +1,322 @@
+"""Questions to the catalogue in PostgreSQL's words, to DuckDB's.
+
+Nothing here knows a query: names of tables and functions, casts to PostgreSQL's own types, operators and subscripts are
+replaced wherever they stand. sqlglot reads and writes.
+"""
+
+from __future__ import annotations
+
+import re
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from sqlengine.server.postgres.catalogue.definitions import COLUMNS, FUNCTIONS, INFORMATION, PREFIX
+
+__all__ = ["SCHEMA", "rewritten"]
+
+SCHEMA = "cat"
+"""The schema of the catalogue's tables in DuckDB."""
+
+_MAY_CONCERN = re.compile(
+    r"\bpg_\w+|\binformation_schema\b|\bcurrent_(?:schemas?|database|setting|catalog|user|role)\b|\bsession_user\b|\bversion\s*\("
+    r"|\bset_config\b|\breg(?:class|type|proc|namespace|oper)\b|\bto_reg\w+|\bformat_type\b|_description\b|\bhas_\w+_privilege\b"
+    r"|\bquote_ident\b|\btxid_current\b|\binet_\w+",
+    re.IGNORECASE,
+)
+_WITHOUT_NAME: dict[type[exp.Expr], str] = {
+    exp.CurrentSchema: "current_schema",
+    exp.CurrentCatalog: "current_catalog",
+    exp.CurrentUser: "current_user",
+    exp.SessionUser: "session_user",
+}
+_DUCKDB = {"json_build_object": "json_object", "jsonb_build_object": "json_object", "json_build_array": "json_array"}
+"""Functions that DuckDB has under another name."""
+_CLASSES = {
+    "pg_class": 1259,
+    "pg_namespace": 2615,
+    "pg_type": 1247,
+    "pg_proc": 1255,
+    "pg_constraint": 2606,
+    "pg_database": 1262,
+}
+"""The numbers of the catalogue's own tables, as `tableoid` has them."""
+_ZERO_BASED = frozenset(("indkey", "indclass", "indoption", "indcollation", "proargtypes"))
+_PLAIN = {
+    "oid": "UINTEGER", "xid": "UINTEGER", "cid": "UINTEGER", "int2vector": "SMALLINT[]", "oidvector": "UINTEGER[]",
+    **dict.fromkeys(
+        ("name", "char", "text", "cstring", "regproc", "regprocedure", "regoper", "regoperator", "regrole", "regnamespace",
+         "pg_node_tree", "aclitem", "anyarray"),
+        "VARCHAR",
+    ),
+}  # fmt: skip
+
+
+def rewritten(text: str) -> str | None:
+    """The question in DuckDB's SQL; None when it is not (only) about the catalogue."""
+    if _MAY_CONCERN.search(text) is None:
+        return None
+    try:
+        tree = sqlglot.parse_one(text, read="postgres")
+    except SqlglotError:
+        return None
+    if not isinstance(tree, exp.Query) or not _concerns(tree):
+        return None
+    names = _names(tree)
+    for select in tree.find_all(exp.Select):
+        _qualify(select)
+    # Leaves first, so that what takes the place of a node has what took the places of its parts.
+    for node in reversed(list(tree.walk())):
+        made = _node(node)
+        if made is not node:
+            node.replace(made)
+    if names is not None:
+        _first_select(tree).set(
+            "expressions", [_named(e, n) for e, n in zip(_first_select(tree).expressions, names, strict=True)]
+        )
+    return tree.sql(dialect="duckdb")
+
+
+def _first_select(tree: exp.Expr) -> exp.Expr:
+    """The query whose columns give those of the whole their names."""
+    while isinstance(tree, exp.SetOperation | exp.Subquery):
+        tree = tree.this
+    return tree
+
+
+def _names(tree: exp.Expr) -> list[str] | None:
+    """The names of the result's columns as PostgreSQL gives them; "" for a star."""
+    select = _first_select(tree)
+    return [_name_of(e) for e in select.expressions] if isinstance(select, exp.Select) else None
+
+
+def _named(expression: exp.Expr, name: str) -> exp.Expr:
+    if not name or isinstance(expression, exp.Alias):
+        return expression
+    return exp.alias_(expression, name, quoted=True)
+
+
+def _name_of(expression: exp.Expr) -> str:
+    match expression:
+        case exp.Star() | exp.Alias():
+            return ""
+        case exp.Column():
+            return "" if isinstance(expression.this, exp.Star) else expression.name
+        case exp.Cast():
+            inner = _name_of(expression.this)
+            return inner if inner != "?column?" else _type_name(expression.to)
+        case exp.Dot():
+            return (
+                _name_of(expression.expression)
+                if not isinstance(expression.expression, exp.Identifier)
+                else expression.expression.name
+            )
+        case exp.Anonymous():
+            return expression.name.lower()
+        case exp.Case():
+            return "case"
+        case exp.Func():
+            return {"CURRENT_VERSION": "version"}.get(expression.sql_name(), expression.sql_name().lower())
+        case exp.Paren() | exp.Subquery():
+            return "?column?" if isinstance(expression, exp.Subquery) else _name_of(expression.this)
+        case _:
+            return "?column?"
+
+
+def _concerns(tree: exp.Expr) -> bool:
+    """Whether all that it reads is of the catalogue, and something is."""
+    named = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    tables = [t for t in tree.find_all(exp.Table) if isinstance(t.this, exp.Identifier)]
+    if any(_home(table) is None and table.name.lower() not in named for table in tables):
+        return False
+    return any(_home(table) is not None for table in tables) or any(map(_is_own_function, tree.walk()))
+
+
+def _home(table: exp.Table) -> str | None:
+    """The schema in DuckDB of a table of the catalogue; None for another table."""
+    name, schema = table.name.lower(), table.db.lower()
+    if name in COLUMNS and schema in ("", "pg_catalog"):
+        return SCHEMA
+    return "info" if schema == "information_schema" and name in INFORMATION else None
+
+
+def _is_own_function(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in FUNCTIONS
+    if isinstance(node, exp.Cast):
+        return _type_name(node.to).startswith("reg")
+    return type(node) in _WITHOUT_NAME or type(node).__name__ in ("CurrentVersion", "Version", "CurrentDatabase")
+
+
+def _qualify(select: exp.Select) -> None:
+    """Give the columns of a query the names of their tables, where one table of the catalogue has them."""
+    tables = [t for t in _sources(select) if t.name.lower() in COLUMNS]
+    for column in select.find_all(exp.Column):
+        if column.table or isinstance(column.this, exp.Star) or column.find_ancestor(exp.Select) is not select:
+            continue
+        homes = [t for t in tables if column.name.lower() in COLUMNS[t.name.lower()]]
+        if len(homes) == 1:
+            column.set("table", exp.to_identifier(homes[0].alias_or_name))
+
+
+def _sources(select: exp.Select) -> list[exp.Table]:
+    """The tables in its FROM."""
+    parts = [select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or [])]
+    return [p.this for p in parts if p is not None and isinstance(p.this, exp.Table)]
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=PREFIX + name, expressions=list(arguments))
+
+
+def _node(node: exp.Expr) -> exp.Expr:
+    match node:
+        case exp.Table():
+            return _table(node)
+        case exp.Collate():
+            return node.this
+        case exp.Dot():
+            return _dot(node)
+        case exp.Anonymous():
+            name = node.name.lower()
+            if name in _DUCKDB:
+                return exp.Anonymous(this=_DUCKDB[name], expressions=node.expressions)
+            return _call(name, *node.expressions) if name in FUNCTIONS else node
+        case exp.Cast() | exp.TryCast():
+            return _cast(node)
+        case exp.Operator():
+            return _operator(node)
+        case exp.Bracket():
+            return _subscript(node)
+        case exp.Column():
+            return _column(node)
+        case _:
+            pass
+    if type(node) in _WITHOUT_NAME:
+        return _call(_WITHOUT_NAME[type(node)])
+    if type(node).__name__ in ("CurrentVersion", "Version"):
+        return _call("version")
+    if type(node).__name__ == "CurrentDatabase":
+        return _call("current_database")
+    name = node.sql_name().lower() if isinstance(node, exp.Func) else ""
+    if (
+        name in ("array_to_string", "string_to_array", "array_remove", "array_length", "array_upper", "array_lower")
+        and name in FUNCTIONS
+    ):
+        arguments = [node.args[k] for k in node.arg_types if isinstance(node.args.get(k), exp.Expr)]
+        return _call(name, *arguments)
+    return node
+
+
+def _table(node: exp.Table) -> exp.Expr:
+    if not isinstance(node.this, exp.Identifier):
+        # A function in FROM, without its schema.
+        if node.db:
+            node.set("db", None)
+        return node
+    home = _home(node)
+    if home is None:
+        return node
+    made = node.copy()
+    made.set("db", exp.to_identifier(home))
+    made.set("catalog", None)
+    if not made.alias:
+        made = exp.alias_(made, node.name, table=True)
+    return made
+
+
+def _dot(node: exp.Dot) -> exp.Expr:
+    """`pg_catalog.format_type(..)` without its schema."""
+    if isinstance(node.this, exp.Identifier) and node.this.name.lower() in ("pg_catalog", "information_schema"):
+        inner = node.expression
+        return inner
+    return node
+
+
+def _column(node: exp.Column) -> exp.Expr:
+    """Words that are functions without parentheses; columns of a table that is named with its schema."""
+    name = node.name.lower()
+    if not node.table and isinstance(node.this, exp.Identifier) and not node.this.quoted:
+        if name in ("current_user", "session_user", "user", "current_role", "current_catalog", "current_schema"):
+            return _call("current_user" if name == "current_role" else name)
+    if name == "tableoid":
+        return exp.cast(
+            exp.Literal.number(_CLASSES.get(_table_of(node), 0)), exp.DataType.build("UINTEGER", dialect="duckdb")
+        )
+    if node.db.lower() in ("pg_catalog", "information_schema"):
+        made = node.copy()
+        made.set("db", None)
+        made.set("catalog", None)
+        return made
+    return node
+
+
+def _table_of(node: exp.Column) -> str:
+    """The table of the catalogue that a column is said to be of."""
+    select = node.find_ancestor(exp.Select)
+    tables = (
+        []
+        if select is None
+        else [t for t in select.find_all(exp.Table) if not node.table or t.alias_or_name == node.table]
+    )
+    return tables[0].name.lower() if len(tables) == 1 else ""
+
+
+def _type_name(type_: exp.Expr | None) -> str:
+    """A type's name in lower case, without its schema."""
+    if type_ is None:
+        return ""
+    text = type_.sql(dialect="postgres").lower().strip('"')
+    return text.removeprefix("pg_catalog.").strip('"')
+
+
+def _cast(node: exp.Cast) -> exp.Expr:
+    name, value = _type_name(node.to), node.this
+    is_name = isinstance(value, exp.Literal | exp.Parameter | exp.Placeholder) or (
+        isinstance(value, exp.Cast) and _type_name(value.to) in ("text", "varchar", "name")
+    )
+    if name == "regclass":
+        return _call("_regclass_there" if is_name else "_regclass_name", value)
+    if name == "regproc" and is_name:
+        return _call("_regproc", value)
+    if name == "regtype":
+        return _call("_regtype", value) if is_name else _call("format_type", value, exp.null())
+    array = name.endswith("[]")
+    plain = _PLAIN.get(name.removesuffix("[]"))
+    if plain is not None:
+        return exp.cast(value, exp.DataType.build(plain + ("[]" if array else ""), dialect="duckdb"))
+    return node
+
+
+def _operator(node: exp.Operator) -> exp.Expr:
+    sign = str(node.args.get("operator", "")).rpartition(".")[2].strip()
+    left, right = node.this, node.expression
+    match sign:
+        case "~":
+            return exp.RegexpLike(this=left, expression=right)
+        case "!~":
+            return exp.not_(exp.RegexpLike(this=left, expression=right))
+        case "~*":
+            return exp.RegexpILike(this=left, expression=right)
+        case "!~*":
+            return exp.not_(exp.RegexpILike(this=left, expression=right))
+        case "=":
+            return exp.EQ(this=left, expression=right)
+        case "<>":
+            return exp.NEQ(this=left, expression=right)
+        case "~~":
+            return exp.Like(this=left, expression=right)
+        case "!~~":
+            return exp.not_(exp.Like(this=left, expression=right))
+        case _:
+            return node
+
+
+def _subscript(node: exp.Bracket) -> exp.Expr:
+    """Vectors of PostgreSQL's catalogue count from 0."""
+    if isinstance(node.this, exp.Column) and node.this.name.lower() in _ZERO_BASED:
+        made = node.copy()
+        made.set("expressions", [exp.paren(e.copy() + 1) for e in node.expressions])
+        return made
+    return node

@@ -1,0 +1,446 @@
+"""One client: its messages in their order, and what is answered to each.
+
+Source: PostgreSQL 15, 55.2 "Message Flow". Sockets are asyncio's; statements run on the connection's own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from runtime.core.errors import SqlEngineError
+from runtime.core.logs import Log
+from sqlengine.server.postgres import messages as m
+from sqlengine.server.postgres.copying import BINARY_END, BINARY_SIGNATURE, copy_header, copy_piece, first_binary_piece
+from sqlengine.server.postgres.encoding import encoded, formats_for
+from sqlengine.server.postgres.parameter_values import from_wire, type_by_oid
+from sqlengine.server.postgres.portal import Portal
+from sqlengine.server.postgres.session import ClientSession, Named
+from sqlengine.server.postgres.sqlstate import PgError, error_fields, notice_fields
+from sqlengine.server.postgres.statements import Outcome
+from sqlengine.server.postgres.types import TYPES, Described
+from sqlengine.server.postgres.wire import Wire
+from sqlengine.server.postgres.words import split
+
+if TYPE_CHECKING:
+    from sqlengine.server.postgres.listener import PostgresServer
+
+__all__ = ["Connection"]
+
+T = TypeVar("T")
+_log = Log("server")
+_NOTHING = object()
+
+
+class Connection:
+    """A client that has said who it is.
+
+    Args:
+        number, secret: by which a CancelRequest names it.
+    """
+
+    def __init__(self, server: PostgresServer, wire: Wire, session_of: Callable[[Connection], ClientSession]) -> None:
+        self._server = server
+        self._wire = wire
+        self.number = server.next_number()
+        self.secret = secrets.randbits(32)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"client {self.number}")
+        self._skips = False
+        """Whether messages are passed over until Sync, because one has failed."""
+        self._bound: dict[str, tuple[Named, list[Any]]] = {}
+        """What portals are of: a statement and its values."""
+        self._formats: dict[str, Sequence[int]] = {}
+        """The formats that a client has asked for, by portal."""
+        self.session = session_of(self)
+        self._loop = asyncio.get_running_loop()
+        wire.on_lost = self._lost
+
+    # --- its life
+
+    async def run(self) -> None:
+        """Answer messages until the client leaves."""
+        self._ready()
+        try:
+            while (read := await self._wire.read()) is not None:
+                type_, payload = read
+                if type_ == b"X":
+                    return
+                await self._answer(type_, payload)
+                if not self._wire.has_more:
+                    await self._wire.drain()
+        except m.Malformed as error:
+            self._tell_error(PgError("08P01", f"protocol violation: {error}"), severity="FATAL")
+        finally:
+            await self._in_thread(self.session.close)
+            self._thread.shutdown(wait=False)
+
+    def _lost(self) -> None:
+        self.session.cancel("the client has gone")
+
+    def cancel(self, why: str = "canceling statement due to user request") -> None:
+        """Stop the statement at hand; from any thread."""
+        self.session.cancel(why)
+
+    def end(self, why: str) -> None:
+        """The server stops."""
+        self._tell_error(PgError("57P01", why), severity="FATAL")
+        self.session.cancel(why)
+        self._wire.close()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._thread, work)
+
+    # --- telling
+
+    def tell_setting(self, name: str, value: str) -> None:
+        """A setting has changed; from the connection's thread."""
+        self._loop.call_soon_threadsafe(self._wire.send, m.parameter_status(name, value))
+
+    def _ready(self) -> None:
+        self._wire.send(m.ready(self.session.transaction.state))
+
+    def _tell_error(self, error: BaseException, offset: int = 0, severity: str = "ERROR") -> None:
+        if not isinstance(error, PgError | SqlEngineError):
+            _log.failure(f"connection {self.number}", error)
+        self._wire.send(m.error_or_notice(b"E", error_fields(error, offset, severity=severity)))
+
+    def _tell_notices(self, notices: Sequence[str]) -> None:
+        for notice in notices:
+            self._wire.send(m.error_or_notice(b"N", notice_fields(notice)))
+
+    # --- messages
+
+    async def _answer(self, type_: bytes, payload: m.Payload) -> None:
+        match type_:
+            case b"Q":
+                text = payload.text()
+                payload.end()
+                await self._simple(text)
+                self._ready()
+            case b"S":
+                payload.end()
+                self._skips = False
+                self._ready()
+            case b"H":
+                await self._wire.drain()
+            case b"P" | b"B" | b"D" | b"E" | b"C":
+                if not self._skips:
+                    await self._extended(type_, payload)
+            case b"d" | b"c" | b"f":
+                pass  # What is left of a COPY that has failed.
+            case b"F":
+                self._tell_error(PgError("0A000", "function calls of the protocol are not supported; use SELECT"))
+                self._ready()
+            case _:
+                raise m.Malformed(f"a message of type {type_!r}")
+
+    async def _simple(self, text: str) -> None:
+        parts = split(text)
+        if not parts:
+            self._wire.send(m.message(b"I"))
+            return
+        together = len(parts) > 1 and self.session.transaction.state == b"I" and all(map(_changes_rows, parts))
+        if together:
+            await self._in_thread(self.session.transaction.begin)
+        for offset, part in parts:
+            if not await self._whole(part, offset):
+                if together:
+                    await self._in_thread(self.session.transaction.roll_back)
+                return
+        if together:
+            try:
+                await self._in_thread(self.session.transaction.commit)
+            except Exception as error:
+                self._tell_error(error)
+
+    async def _whole(self, text: str, offset: int) -> bool:
+        """A statement of a Query message from its text to its tag; whether it has succeeded."""
+        session = self.session
+        timer = self._begin()
+        try:
+            outcome = await self._in_thread(lambda: session.run(lambda: self._read_and_run(text)))
+            await self._deliver(Portal(outcome), None, (), offset, described=False)
+        except Exception as error:
+            session.transaction.fail()
+            self._tell_error(error, offset)
+            return False
+        finally:
+            self._end(timer)
+        return True
+
+    def _read_and_run(self, text: str) -> Outcome:
+        statement = self.session.read(text)
+        if not statement.in_failed_transaction:
+            self.session.transaction.check()
+        if statement.parameters:
+            raise PgError("42P02", "there is no parameter $1", hint="parameters are values of the extended protocol")
+        return statement.run(())
+
+    def _begin(self) -> asyncio.TimerHandle | None:
+        self.session.begin_statement()
+        timeout = self.session.timeout
+        if timeout is None:
+            return None
+        return self._loop.call_later(timeout, self.cancel, "canceling statement due to statement timeout")
+
+    def _end(self, timer: asyncio.TimerHandle | None) -> None:
+        if timer is not None:
+            timer.cancel()
+        self.session.stops_by(None)
+
+    async def _extended(self, type_: bytes, payload: m.Payload) -> None:
+        offset = 0
+        timer = self._begin() if type_ in b"PE" else None
+        try:
+            match type_:
+                case b"P":
+                    await self._parse(payload)
+                case b"B":
+                    await self._bind(payload)
+                case b"D":
+                    self._describe(payload)
+                case b"E":
+                    await self._execute(payload)
+                case _:
+                    self._close(payload)
+        except m.Malformed:
+            raise
+        except Exception as error:
+            self.session.transaction.fail()
+            self._skips = True
+            self._tell_error(error, offset)
+        finally:
+            if type_ in b"PE":
+                self._end(timer)
+
+    async def _parse(self, payload: m.Payload) -> None:
+        name, text = payload.text(), payload.text()
+        given = [type_by_oid(payload.int32() & 0xFFFFFFFF) for _ in range(payload.count())]
+        payload.end()
+        if name and name in self.session.statements:
+            raise PgError("42P05", f'prepared statement "{name}" already exists')
+        parts = split(text)
+        if len(parts) > 1:
+            raise PgError("42601", "cannot insert multiple commands into a prepared statement")
+        session = self.session
+        statement = None
+        if parts:
+            offset, part = parts[0]
+            try:
+                statement = await self._in_thread(lambda: session.run(lambda: session.read(part)))
+            except SqlEngineError as error:
+                error.span = error.span if error.span is None else error.span.shift(offset)
+                raise
+        session.statements[name] = Named(statement, 0, given)
+        self._wire.send(m.message(b"1"))
+
+    def _statement(self, name: str) -> Named:
+        found = self.session.statements.get(name)
+        if found is None:
+            raise PgError("26000", f'prepared statement "{name}" does not exist')
+        return found
+
+    async def _bind(self, payload: m.Payload) -> None:
+        portal, name = payload.text(), payload.text()
+        formats = [payload.int16() for _ in range(payload.count())]
+        raw: list[bytes | None] = []
+        for _ in range(payload.count()):
+            size = payload.int32()
+            raw.append(None if size < 0 else payload.take(size))
+        results = [payload.int16() for _ in range(payload.count())]
+        payload.end()
+        named = self._statement(name)
+        if len(raw) != len(named.types):
+            raise PgError(
+                "08P01",
+                f'bind message supplies {len(raw)} parameters, but prepared statement "{name}" requires {len(named.types)}',
+            )
+        binary = formats_for(len(raw), formats)
+        values = [
+            from_wire(i, data, bool(format_), type_)
+            for i, (data, format_, type_) in enumerate(zip(raw, binary, named.types, strict=True), 1)
+        ]
+        if portal and portal in self.session.portals:
+            raise PgError("42P03", f'portal "{portal}" already exists')
+        old = self.session.portals.pop(portal, None)
+        if old is not None:
+            await self._in_thread(old.close)
+        self._bound[portal] = named, values
+        self._formats[portal] = results
+        self._wire.send(m.message(b"2"))
+
+    def _describe(self, payload: m.Payload) -> None:
+        kind, name = payload.byte(), payload.text()
+        payload.end()
+        if kind == b"S":
+            named = self._statement(name)
+            oids = [(t or TYPES["text"]).oid for t in named.types]
+            self._wire.send(m.parameter_description(oids))
+            formats: Sequence[int] = ()
+            columns = None if named.statement is None else named.statement.columns
+        elif kind == b"P":
+            columns, formats = self._columns_of_portal(name), self._formats.get(name, ())
+        else:
+            raise m.Malformed(f"Describe of {kind!r}")
+        if columns is None:
+            self._wire.send(m.message(b"n"))
+        else:
+            self._wire.send(m.row_description(columns, formats_for(len(columns), formats)))
+
+    def _columns_of_portal(self, name: str) -> Sequence[Described] | None:
+        """Cursors are portals, too."""
+        if name not in self._bound and self.session.has_cursor(name):
+            return self.session.cursor(name).outcome.columns
+        statement = self._portal_statement(name).statement
+        return None if statement is None else statement.columns
+
+    def _portal_statement(self, name: str) -> Named:
+        found = self._bound.get(name)
+        if found is None:
+            raise PgError("34000", f'portal "{name}" does not exist')
+        return found[0]
+
+    async def _execute(self, payload: m.Payload) -> None:
+        name, most = payload.text(), payload.int32()
+        payload.end()
+        session = self.session
+        portal = session.portals.get(name)
+        if portal is None:
+            named = self._portal_statement(name)
+            values, statement = self._bound[name][1], named.statement
+            if statement is None:
+                self._wire.send(m.message(b"I"))
+                return
+            if not statement.in_failed_transaction:
+                session.transaction.check()
+            outcome = await self._in_thread(lambda: session.run(lambda: statement.run(values)))
+            portal = session.portals[name] = Portal(outcome)
+        await self._deliver(portal, most if most > 0 else None, self._formats.get(name, ()), 0, described=True)
+
+    def _close(self, payload: m.Payload) -> None:
+        kind, name = payload.byte(), payload.text()
+        payload.end()
+        if kind == b"S":
+            self.session.statements.pop(name, None)
+        else:
+            self._bound.pop(name, None)
+            portal = self.session.portals.pop(name, None)
+            if portal is not None:
+                portal.close()
+        self._wire.send(m.message(b"3"))
+
+    # --- rows
+
+    async def _deliver(
+        self, portal: Portal, most: int | None, asked: Sequence[int], offset: int, *, described: bool
+    ) -> None:
+        """Send the rows of a portal, at most so many, and its tag."""
+        outcome = portal.outcome
+        self._tell_notices(outcome.notices)
+        outcome.notices = ()
+        self.session.stops_by(outcome.stop)
+        if outcome.copy_in is not None:
+            await self._take_copy(outcome)
+        elif outcome.columns is not None:
+            if outcome.copy_out is not None:
+                self._begin_copy(outcome)
+            elif not described:
+                self._wire.send(m.row_description(outcome.columns, [0] * len(outcome.columns)))
+            if await self._send_rows(portal, most, asked):
+                self._wire.send(m.message(b"s"))
+                return
+            if outcome.copy_out is not None:
+                if outcome.copy_out.format == "binary":
+                    self._wire.send(m.message(b"d", BINARY_END if portal.count else BINARY_SIGNATURE + BINARY_END))
+                self._wire.send(m.message(b"c"))
+        self._wire.send(m.command_complete(outcome.tag(portal.count)))
+
+    async def _send_rows(self, portal: Portal, most: int | None, asked: Sequence[int]) -> bool:
+        """Whether there are more rows than were asked for."""
+        session, outcome = self.session, portal.outcome
+        assert outcome.columns is not None
+        columns, copying = outcome.columns, outcome.copy_out
+        formats = formats_for(len(columns), asked)
+        zone = session.environment.session.time_zone
+        pieces = portal.take(most)
+
+        def next_bytes() -> Any:
+            piece = next(pieces, None)
+            if piece is None:
+                return _NOTHING
+            if copying is not None:
+                if copying.format == "binary" and portal.count == len(piece[0]):
+                    return first_binary_piece(piece, columns, copying)
+                return copy_piece(piece, columns, copying, zone)
+            return encoded(piece, columns, formats, zone)
+
+        while (data := await self._in_thread(lambda: session.run(next_bytes))) is not _NOTHING:
+            self._wire.send(data)
+            await self._wire.drain()
+        if most is None or portal.ended:
+            return False
+        return await self._in_thread(lambda: session.run(portal.peek))
+
+    def _begin_copy(self, outcome: Outcome) -> None:
+        assert outcome.columns is not None and outcome.copy_out is not None
+        copying = outcome.copy_out
+        self._wire.send(m.copy_out(len(outcome.columns), copying.format == "binary"))
+        if copying.header and copying.format != "binary":
+            self._wire.send(m.message(b"d", copy_header(outcome.columns, copying) + b"\n"))
+
+    async def _take_copy(self, outcome: Outcome) -> None:
+        """Rows from the client, until it says that they end. Raises what makes them no rows; the rest is passed over."""
+        take = outcome.copy_in
+        assert take is not None and outcome.copy_out is not None
+        self._wire.send(m.copy_in(outcome.copy_in_columns, outcome.copy_out.format == "binary"))
+        await self._wire.drain()
+        failure: Exception | None = None
+        gathered = bytearray()
+        while True:
+            read = await self._wire.read()
+            if read is None:
+                raise PgError("08006", "the client has gone within COPY")
+            type_, payload = read
+            if type_ in (b"H", b"S"):
+                continue
+            if type_ == b"f":
+                failure = failure or PgError("57014", f"COPY from stdin failed: {payload.text()}")
+            elif type_ not in (b"d", b"c"):
+                raise m.Malformed(f"a message of type {type_!r} within COPY")
+            if type_ == b"d" and failure is None:
+                gathered += payload.take(payload.left)
+                if len(gathered) < _GATHERED:
+                    continue
+            data, gathered = bytes(gathered), bytearray()
+            if failure is None:
+                failure = await self._fed(take, data, type_ == b"c")
+            if type_ != b"d":
+                break
+        if failure is not None:
+            if outcome.stop is not None:
+                await self._in_thread(outcome.stop)
+            raise failure
+
+    async def _fed(self, take: Callable[[bytes | None], int], data: bytes, ended: bool) -> Exception | None:
+        session = self.session
+        try:
+            if data:
+                await self._in_thread(lambda: session.run(lambda: take(data)))
+            if ended:
+                await self._in_thread(lambda: session.run(lambda: take(None)))
+        except Exception as error:
+            return error
+        return None
+
+
+_GATHERED = 1024 * 1024
+"""CopyData of a client are often a line each: so many bytes are taken at once."""
+
+
+def _changes_rows(part: tuple[int, str]) -> bool:
+    """Whether a statement may be one of several in one epoch: it reads or changes rows, and defines nothing."""
+    word = part[1].split(None, 1)[0].lower()
+    return word in ("insert", "update", "delete", "select", "with", "values")

@@ -1,0 +1,222 @@
+"""Statements that the engine answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from runtime.core.changelog import KIND_NAMES, ChangelogBatch
+from runtime.core.errors import UnsupportedError
+from runtime.core.schema import Schema
+from runtime.core.types import DataType, TypeRoot
+from runtime.expr.json_text import json_text
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.api.result import Result
+from sqlengine.database.session import RUNTIME_MODE
+from sqlengine.parameters.statement import PreparedStatement
+from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import parse_statement
+from sqlengine.parse import statement_nodes as st
+from sqlengine.server.postgres.rows import PIECE
+from sqlengine.server.postgres.statements import Outcome, Piece
+from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of, type_of
+from sqlengine.server.postgres.words import scan, with_back_ticks
+
+__all__ = ["EngineStatement", "Subscription"]
+
+T = TypeVar("T")
+
+_PREPARED = (st.QueryStatement, st.Insert, st.Update, st.Delete)
+_SHOWN_AT_ONCE = (st.Show, st.Describe, st.Explain)
+_JSON = (TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW)
+
+
+class EngineStatement:
+    """A statement of SQL: a query, a change of rows, a definition.
+
+    Args:
+        text: the statement alone.
+    Raises what parsing and binding it raise.
+    """
+
+    in_failed_transaction = False
+
+    def __init__(self, environment: TableEnvironment, text: str) -> None:
+        self._environment = environment
+        self._text = text = with_back_ticks(text)
+        self._parsed = parse_statement(text)
+        self._prepared: PreparedStatement | None = None
+        self._shown: Result | None = None
+        self.parameters: Sequence[PgType | None] = ()
+        self.columns: Sequence[Described] | None = None
+        self._mode = "batch" if isinstance(self._parsed, st.QueryStatement) else None
+        if isinstance(self._parsed, _PREPARED):
+            self._prepared = self._in_mode(lambda: environment.prepare(self._text))
+            self.parameters = [None if t is None else type_of(t) for t in self._prepared.parameter_types]
+            if self._prepared.schema is not None:
+                self.columns = columns_of(self._prepared.schema)
+        elif isinstance(self._parsed, _SHOWN_AT_ONCE):
+            # They change nothing, and only their answer tells its columns.
+            self._shown = environment.execute_sql(text)
+            self.columns = columns_of(self._shown.schema)
+        elif isinstance(self._parsed, st.Subscribe):
+            self._shown = environment.execute_sql(text)
+            self.columns = (_EPOCH, _OP, *columns_of(self._shown.schema))
+
+    @property
+    def defines(self) -> bool:
+        """Whether it changes definitions, which take effect at once and stay when a transaction is rolled back."""
+        return not isinstance(self._parsed, (*_PREPARED, *_SHOWN_AT_ONCE, st.Subscribe, st.Set, st.Reset))
+
+    def run(self, values: Sequence[Any]) -> Outcome:
+        """See `Statement`."""
+        prepared = self._prepared
+        if prepared is not None:
+            given = list(values) if values or prepared.parameters else None
+            result = self._in_mode(lambda: prepared.execute(given))
+        elif self._shown is not None:
+            result, self._shown = self._shown, None
+        else:
+            result = self._environment.execute_sql(self._text)
+        notices = [str(warning) for warning in result.warnings]
+        if isinstance(self._parsed, st.Subscribe):
+            return Outcome(
+                lambda count: f"SUBSCRIBE {count}",
+                self.columns or (_EPOCH, _OP, *columns_of(result.schema)),
+                Subscription(result),
+                notices,
+                result.cancel,
+                flushes=True,
+            )
+        if self.columns is not None or isinstance(self._parsed, _SHOWN_AT_ONCE):
+            columns = self.columns if self._prepared is not None else columns_of(result.schema)
+            return Outcome(self._tag(), columns, _final_rows(result), notices, result.cancel)
+        count = _rows_changed(result) if isinstance(self._parsed, st.Insert | st.Update | st.Delete) else 0
+        tag = self._tag()(count)
+        return Outcome(lambda _: tag, None, (), notices)
+
+    def _in_mode(self, work: Callable[[], T]) -> T:
+        """A query over input that ends has the meaning that SQL gives it: an aggregate over no rows is a row, and only
+        final rows are given. Any other runs as a stream."""
+        if self._mode is None:
+            return work()
+        options = self._environment.session.options
+        before = options.text(RUNTIME_MODE.key)
+        if before is not None:
+            return work()
+        options.set(RUNTIME_MODE.key, self._mode)
+        try:
+            return work()
+        except UnsupportedError as error:
+            if error.code != "E1621":
+                raise
+        finally:
+            options.reset(RUNTIME_MODE.key)
+        self._mode = None
+        return work()
+
+    def _tag(self) -> Any:
+        match self._parsed:
+            case st.QueryStatement() | st.Describe():
+                return lambda count: f"SELECT {count}"
+            case st.Insert():
+                return lambda count: f"INSERT 0 {count}"
+            case st.Update():
+                return lambda count: f"UPDATE {count}"
+            case st.Delete():
+                return lambda count: f"DELETE {count}"
+            case ddl.CreateTable(query=query) if query is not None:
+                return lambda count: "CREATE TABLE AS"
+            case _:
+                tag = _words_of_tag(self._text)
+                return lambda count: tag
+
+
+def _words_of_tag(text: str) -> str:
+    """`CREATE MATERIALIZED VIEW`, `DROP TABLE`, `SHOW`: what a statement does, and to what kind of thing."""
+    words = [w.value.upper() for w in list(scan(text))[:6] if w.kind == "word"]
+    words = [w for w in words if w not in ("OR", "REPLACE", "TEMPORARY", "TEMP", "RECURSIVE")] or ["OK"]
+    if words[0] not in ("CREATE", "DROP", "ALTER"):
+        return words[0]
+    return " ".join(words[: 3 if words[1:2] == ["MATERIALIZED"] else 2])
+
+
+def _rows_changed(result: Result) -> int:
+    """How many rows a statement has changed, where it tells; a job in the background tells none."""
+    if result.summary is None or (result.job is not None and result.is_running):
+        return 0
+    rows = result.folded()
+    if rows.num_rows != 1 or not pa.types.is_integer(rows.column(0).type):
+        return 0
+    return int(rows.column(0)[0].as_py() or 0)
+
+
+def _final_rows(result: Result) -> Iterator[Piece]:
+    """The rows of a result in pieces. Those of a query whose rows are never taken back are given as they come."""
+    schema = result.schema
+    if not result.is_query or (result.bounded and not (result.is_append_only and not result.is_sorted_at_end)):
+        batches: Iterable[ChangelogBatch | pa.RecordBatch] = [result.folded()]
+    elif result.bounded or result.is_append_only:
+        batches = result.changes()
+    else:
+        raise UnsupportedError(
+            "the input of this query has no end, and its rows are taken back and replaced",
+            code="E1613",
+            hint="CREATE MATERIALIZED VIEW v AS the query, then SELECT from v, or SUBSCRIBE TO v",
+        )
+    for batch in batches:
+        rows = batch.rows if isinstance(batch, ChangelogBatch) else batch
+        yield from pieces_of(rows, schema)
+
+
+def pieces_of(rows: pa.RecordBatch, schema: Schema) -> Iterator[Piece]:
+    """Rows in pieces, in types that have a form in PostgreSQL."""
+    for start in range(0, rows.num_rows, PIECE):
+        part = rows.slice(start, PIECE)
+        yield [carried(column, field.type) for column, field in zip(part.columns, schema, strict=True)]
+
+
+def carried(column: pa.Array, type_: DataType) -> pa.Array:
+    """Values of MAP, ROW and MULTISET, and arrays that hold such or arrays, as JSON."""
+    if type_.root in _JSON or (type_.root is TypeRoot.ARRAY and type_of(type_) is TYPES["jsonb"]):
+        return json_text(column, type_)
+    if type_.root is TypeRoot.ARRAY and type_.children[0].root in _JSON:
+        values = json_text(column.flatten(), type_.children[0])
+        lists = pa.ListArray.from_arrays(_offsets(column), values)
+        return pa.array([None if n else v for n, v in zip(column.is_null().to_pylist(), lists.to_pylist())], lists.type)
+    return column
+
+
+def _offsets(column: pa.Array) -> pa.Array:
+    ends = [0]
+    for size in column.value_lengths().to_pylist():
+        ends.append(ends[-1] + (size or 0))
+    return pa.array(ends, pa.int32())
+
+
+_EPOCH = Described("epoch", TYPES["int8"])
+_OP = Described("op", TYPES["text"])
+
+
+class Subscription:
+    """The changes of a table or view: first its rows, as insertions of one epoch, then each epoch as it ends.
+
+    Epochs are numbered from 1 in each subscription.
+    """
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+
+    def __iter__(self) -> Iterator[Piece]:
+        schema = self._result.schema
+        kinds = pa.array(KIND_NAMES)
+        for epoch, batch in enumerate(self._result.changes(), 1):
+            operations = kinds.take(pa.array(batch.kinds_or_inserts()))
+            start = 0
+            for piece in pieces_of(batch.rows, schema):
+                size = len(piece[0]) if piece else 0
+                numbers = pa.array([epoch], pa.int64()).take(pa.nulls(size, pa.int8()).fill_null(0))
+                yield [numbers, operations.slice(start, size), *piece]
+                start += size

@@ -1,0 +1,156 @@
+"""The port: takes connections, knows who is connected, and ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import ssl
+from collections.abc import Mapping
+
+from runtime.core.errors import SqlEngineError, did_you_mean
+from runtime.core.logs import Log
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.server.postgres import messages as m
+from sqlengine.server.postgres.catalogue import Catalogues
+from sqlengine.server.postgres.connection import Connection
+from sqlengine.server.postgres.scram import Verifier
+from sqlengine.server.postgres.session import ClientSession
+from sqlengine.server.postgres.sqlstate import PgError, error_fields
+from sqlengine.server.postgres.startup import Cancelled, Hello, authenticate, greet
+from sqlengine.server.postgres.wire import Wire
+
+__all__ = ["PostgresServer"]
+
+_log = Log("server")
+_HELLO_SECONDS = 30.0
+"""A client that has not said who it is by then is sent away."""
+
+
+class PostgresServer:
+    """Serves a database to clients of PostgreSQL.
+
+    Args:
+        environment: a session of the database; each connection gets one of its own.
+        users: what is kept of their passwords; None: everybody may connect, without one.
+        tls: how connections are encrypted; None: they are not.
+        needs_tls: whether others are refused.
+        most: so many connections at once.
+    """
+
+    def __init__(
+        self,
+        environment: TableEnvironment,
+        *,
+        users: Mapping[str, Verifier] | None = None,
+        tls: ssl.SSLContext | None = None,
+        needs_tls: bool = False,
+        most: int = 1000,
+    ) -> None:
+        self._environment = environment
+        self._users = users
+        self._tls = tls
+        self._needs_tls = needs_tls
+        self._most = most
+        self._numbers = itertools.count(1)
+        self._connections: dict[int, Connection] = {}
+        self._catalogues = Catalogues(environment)
+        self._server: asyncio.Server | None = None
+        self._served = 0
+
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; the address, with the port that was chosen for 0. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Wire(self._serve), host, port, backlog=512)
+        found = self._server.sockets[0].getsockname()
+        return found[0], found[1]
+
+    async def stop(self) -> None:
+        """Take no more connections, and end those that there are."""
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections.values()):
+            connection.end("terminating connection due to administrator command")
+        while self._served:
+            await asyncio.sleep(0.01)
+
+    async def _serve(self, wire: Wire) -> None:
+        self._served += 1
+        try:
+            hello = await asyncio.wait_for(self._greeted(wire), _HELLO_SECONDS)
+            if isinstance(hello, Cancelled):
+                self._cancel(hello)
+            elif hello is not None:
+                await self._connected(wire, hello)
+        except m.Malformed as error:
+            _log.warning("connection from %s: %s", wire.peer, error)
+            self._refuse(wire, PgError("08P01", f"protocol violation: {error}"))
+        except (PgError, SqlEngineError) as error:
+            _log.warning("connection from %s was refused: %s", wire.peer, error)
+            self._refuse(wire, error)
+        except (TimeoutError, ConnectionError, ssl.SSLError) as error:
+            _log.info("connection from %s has ended: %s", wire.peer, error or "it said nothing")
+        finally:
+            self._served -= 1
+            wire.close()
+
+    @staticmethod
+    def _refuse(wire: Wire, error: BaseException) -> None:
+        wire.send(m.error_or_notice(b"E", error_fields(error, severity="FATAL")))
+
+    async def _greeted(self, wire: Wire) -> Hello | Cancelled | None:
+        hello = await greet(wire, self._tls, needs_tls=self._needs_tls)
+        if isinstance(hello, Hello):
+            await authenticate(wire, hello.user, self._users)
+        return hello
+
+    def _cancel(self, asked: Cancelled) -> None:
+        """A wrong secret is not answered, as nothing is."""
+        found = self._connections.get(asked.number)
+        if found is not None and hmac.compare_digest(found.secret.to_bytes(4, "big"), asked.secret.to_bytes(4, "big")):
+            found.cancel()
+
+    def _database_of(self, hello: Hello) -> str:
+        """The catalog that is meant: the current one where a client only repeats its user. Raises PgError 3D000."""
+        catalogs = self._environment.session.catalogs
+        names = sorted(catalog.name for catalog in catalogs.catalogs())
+        if hello.database in names:
+            return hello.database
+        if hello.database in ("", hello.user):
+            return catalogs.current_catalog
+        raise PgError(
+            "3D000",
+            f'database "{hello.database}" does not exist',
+            hint=did_you_mean(hello.database, names) or f"the catalogs are: {', '.join(names)}",
+        )
+
+    async def _connected(self, wire: Wire, hello: Hello) -> None:
+        if len(self._connections) >= self._most:
+            raise PgError("53300", "sorry, too many clients already", hint=f"at most {self._most} may be connected")
+        database = self._database_of(hello)
+
+        def session_of(connection: Connection) -> ClientSession:
+            environment = self._environment.new_session()
+            session = ClientSession(environment, self._catalogues, connection.number, connection.tell_setting)
+            if database != environment.session.catalogs.current_catalog:
+                environment.execute_sql(f"USE CATALOG `{database.replace('`', '``')}`")
+            session.settings.fix("session_authorization", hello.user)
+            for name, value in hello.settings.items():
+                if name.lower() == "timezone":
+                    session.set(name, value)
+                else:
+                    session.settings.start(name, value)
+            return session
+
+        connection = Connection(self, wire, session_of)
+        self._connections[connection.number] = connection
+        try:
+            for name, value in connection.session.settings.reported():
+                wire.send(m.parameter_status(name, value))
+            wire.send(m.backend_key(connection.number, connection.secret))
+            await connection.run()
+        finally:
+            del self._connections[connection.number]

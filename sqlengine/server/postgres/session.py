@@ -1,0 +1,226 @@
+"""What one connection has: its session of the engine, settings, prepared statements, portals, cursors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from runtime.core.cancellation import Cancellation
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.server.postgres.catalogue import Catalogues
+from sqlengine.server.postgres.commands import read as read_command
+from sqlengine.server.postgres.connection_statements import ConnectionStatement
+from sqlengine.server.postgres.definitions import read_definition
+from sqlengine.server.postgres.engine import EngineStatement
+from sqlengine.server.postgres.portal import Portal
+from sqlengine.server.postgres.settings import Settings, milliseconds
+from sqlengine.server.postgres.sqlstate import PgError
+from sqlengine.server.postgres.statements import Statement
+from sqlengine.server.postgres.transactions import Transaction
+from sqlengine.server.postgres.types import PgType
+
+__all__ = ["ClientSession", "Named"]
+
+
+class Named:
+    """A statement of Parse: by name, with its text for errors, and the types that the client says its parameters have."""
+
+    def __init__(self, statement: Statement | None, offset: int, given: list[PgType | None]) -> None:
+        self.statement = statement
+        """None for a text without a statement."""
+        self.offset = offset
+        known = [] if statement is None else list(statement.parameters)
+        size = max(len(known), len(given))
+        known += [None] * (size - len(known))
+        self.types = [told or found for told, found in zip(given + [None] * (size - len(given)), known, strict=True)]
+
+
+class ClientSession:
+    """Used from the connection's thread, but for `cancel`.
+
+    Args:
+        environment: its own.
+        catalogues: what answers questions about the catalogue, shared by all connections.
+        number: of the connection.
+        changed: called with each setting that the client must be told of.
+    """
+
+    def __init__(
+        self, environment: TableEnvironment, catalogues: Catalogues, number: int, changed: Callable[[str, str], object]
+    ) -> None:
+        self.number = number
+        self.environment = environment
+        self.settings = Settings(changed)
+        self.transaction = Transaction(environment)
+        self.statements: dict[str, Named] = {}
+        self.portals: dict[str, Portal] = {}
+        self._catalogues = catalogues
+        self._cursors: dict[str, Portal] = {}
+        self._running = threading.Lock()
+        self._cancellation: Cancellation | None = None
+        self._stop: Callable[[], object] | None = None
+        self.cancelled: str | None = None
+        """Why the statement at hand was cancelled."""
+
+    # --- statements
+
+    def read(self, text: str) -> Statement:
+        """A statement, by whoever answers it. Raises what reading it raises."""
+        command = read_command(text, self.settings.knows)
+        if command is not None:
+            return ConnectionStatement(self, command)
+        self.transaction.check()
+        catalogue = self._catalogues.statement(text, self)
+        if catalogue is not None:
+            return catalogue
+        statement = read_definition(self.environment, text) or EngineStatement(self.environment, text)
+        if statement.defines:
+            self.transaction.defined = True
+        return statement
+
+    def read_inner(self, text: str, offset: int) -> Statement:
+        """A statement inside another one; places in errors count from the outer one."""
+        try:
+            return self.read(text)
+        except Exception as error:
+            span = getattr(error, "span", None)
+            if span is not None:
+                error.span = span.shift(offset)  # type: ignore[attr-defined]
+            raise
+
+    # --- settings
+
+    def set(self, name: str, value: str | None) -> None:
+        """SET, and what it changes in the session of the engine."""
+        key = name.lower()
+        if key == "timezone" and value is not None:
+            self.environment.get_config().set("table.local-time-zone", value.strip("'"))
+            value = self.environment.session.time_zone
+        self.settings.set(name, value)
+        if key == "timezone" and value is None:
+            self.environment.get_config().set("table.local-time-zone", self.settings.get(key))
+        if key == "search_path":
+            self._use_first(self.settings.get(key))
+
+    def _use_first(self, path: str) -> None:
+        """The first schema of the path that there is becomes the current one; names of PostgreSQL's own are passed
+        over."""
+        catalogs = self.environment.session.catalogs
+        there = catalogs.catalog(catalogs.current_catalog).databases
+        for part in path.split(","):
+            name = part.strip().strip("'\"")
+            if name in there:
+                self.environment.execute_sql(f"USE `{name.replace('`', '``')}`")
+                return
+
+    def reset(self, name: str | None) -> None:
+        """RESET; None is ALL."""
+        if name is None:
+            self.settings.reset_all()
+            self.set("timezone", None)
+        else:
+            self.set(name, None)
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that a statement may take; None for ever."""
+        found = milliseconds(self.settings.get("statement_timeout"))
+        return found / 1000 if found else None
+
+    # --- prepared statements and cursors
+
+    def deallocate(self, name: str | None) -> None:
+        """Raises PgError 26000 for an unknown name."""
+        if name is None:
+            self.statements = {k: v for k, v in self.statements.items() if not k}
+            self.environment.session.prepared.clear()
+        elif self.statements.pop(name, None) is None and self.environment.session.prepared.pop(name, None) is None:
+            raise PgError("26000", f'prepared statement "{name}" does not exist')
+
+    def keep_cursor(self, name: str, portal: Portal) -> None:
+        if name in self._cursors:
+            portal.close()
+            raise PgError("42P03", f'cursor "{name}" already exists')
+        self._cursors[name] = portal
+
+    def has_cursor(self, name: str) -> bool:
+        return name in self._cursors
+
+    def cursor(self, name: str) -> Portal:
+        found = self._cursors.get(name)
+        if found is None:
+            raise PgError("34000", f'cursor "{name}" does not exist')
+        return found
+
+    def close_cursor(self, name: str | None) -> None:
+        if name is None:
+            self.close_cursors()
+        else:
+            self.cursor(name).close()
+            del self._cursors[name]
+
+    def close_cursors(self) -> None:
+        """The transaction ends, and cursors and portals with it."""
+        for portal in (*self._cursors.values(), *self.portals.values()):
+            portal.close()
+        self._cursors.clear()
+        self.portals.clear()
+
+    def discard(self) -> None:
+        """DISCARD ALL."""
+        if self.transaction.state != b"I":
+            raise PgError("25001", "DISCARD ALL cannot run inside a transaction block")
+        self.close_cursors()
+        self.deallocate(None)
+        self.reset(None)
+
+    # --- running
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """Do a piece of the statement at hand, so that `cancel` stops it. Raises PgError 57014 when it was."""
+        cancellation = Cancellation()
+        with self._running:
+            if self.cancelled is not None:
+                raise PgError("57014", self.cancelled)
+            self._cancellation = cancellation
+        try:
+            with cancellation.governing():
+                found = work()
+        except BaseException as error:
+            if self.cancelled is not None:
+                raise PgError("57014", self.cancelled) from error
+            raise
+        finally:
+            with self._running:
+                self._cancellation = None
+        if self.cancelled is not None:
+            raise PgError("57014", self.cancelled)
+        return found
+
+    def stops_by(self, stop: Callable[[], object] | None) -> None:
+        """What else stops the statement at hand."""
+        with self._running:
+            self._stop = stop
+
+    def cancel(self, why: str) -> None:
+        """Stop the statement at hand; from any thread."""
+        with self._running:
+            self.cancelled = why
+            cancellation, stop = self._cancellation, self._stop
+        if cancellation is not None:
+            cancellation.request()
+        if stop is not None:
+            stop()
+
+    def begin_statement(self) -> None:
+        """The next statement is at hand: what has cancelled the one before is over."""
+        with self._running:
+            self.cancelled = None
+            self._stop = None
+
+    def close(self) -> None:
+        """The connection ends: its transaction is rolled back, and its temporary objects go."""
+        self.close_cursors()
+        self.transaction.roll_back()
+        self.environment.close()

@@ -1,0 +1,83 @@
+"""What a statement of a client is, whoever answers it: described before it runs, then run, piece by piece.
+
+parameters   the types of its parameters, None where only a value tells
+columns      those of its result, None for a statement without rows
+run          carries it out and gives the outcome
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sqlengine.server.postgres.types import Described, PgType
+
+__all__ = ["Copying", "Outcome", "Piece", "Statement", "rows_outcome"]
+
+Piece = Sequence[pa.Array]
+"""Rows of a result: an Arrow array for each column, all of one length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """How rows go through COPY: `format` is text, csv or binary."""
+
+    format: str = "text"
+    delimiter: str = "\t"
+    null: str = "\\N"
+    quote: str = '"'
+    header: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a statement gives. `tag`: of CommandComplete, made of the number of rows. `pieces`: its rows, as they come.
+
+    `columns`: None where there are no rows. `notices`: sentences for the client. `stop`: ends what runs, from any thread.
+    `copy_out`: the rows go as COPY data. `copy_in`: takes the bytes that the client sends, then None at their end, and
+    gives the number of rows.
+    """
+
+    tag: Callable[[int], str]
+    columns: Sequence[Described] | None = None
+    pieces: Iterable[Piece] = ()
+    notices: Sequence[str] = ()
+    stop: Callable[[], object] | None = None
+    copy_out: Copying | None = None
+    copy_in: Callable[[bytes | None], int] | None = None
+    copy_in_columns: int = 0
+    flushes: bool = False
+    """Whether each piece is sent at once, because the next may be far."""
+    iterator: Iterator[Piece] | None = field(default=None, repr=False)
+
+
+class Statement(Protocol):
+    """A statement that was read."""
+
+    @property
+    def parameters(self) -> Sequence[PgType | None]:
+        """Their types, in the order of their numbers."""
+        ...
+
+    @property
+    def columns(self) -> Sequence[Described] | None:
+        """The columns of its result; known before it runs."""
+        ...
+
+    @property
+    def in_failed_transaction(self) -> bool:
+        """Whether it may run although the transaction has failed."""
+        ...
+
+    def run(self, values: Sequence[Any]) -> Outcome:
+        """Carry it out. Called on the connection's thread."""
+        ...
+
+
+def rows_outcome(tag: str, columns: Sequence[Described], rows: Sequence[Sequence[Any]]) -> Outcome:
+    """A few rows of texts."""
+    arrays = [pa.array([None if r[i] is None else str(r[i]) for r in rows], pa.string()) for i in range(len(columns))]
+    return Outcome(lambda count: tag.replace("#", str(count)), columns, [arrays])

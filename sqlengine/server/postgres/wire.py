@@ -1,0 +1,177 @@
+"""One client's socket: messages in, bytes out. Knows frames, not what they mean.
+
+Reading stops while a message is complete and not taken, so that a client that sends without end fills its own buffers,
+not ours; writing waits (`drain`) while the client does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from sqlengine.server.postgres.messages import MAX_MESSAGE, MAX_STARTUP, Malformed, Payload
+
+__all__ = ["Wire"]
+
+_READ_AHEAD = 256 * 1024
+"""So many bytes are read before they are asked for."""
+_WRITE_BEHIND = 256 * 1024
+"""With so many bytes not yet sent, `drain` waits."""
+
+
+class Wire(asyncio.Protocol):
+    """The frames of one connection.
+
+    Args:
+        serve: runs the connection, from its first message to its end.
+    """
+
+    def __init__(self, serve: Callable[[Wire], Coroutine[Any, Any, None]]) -> None:
+        self._serve = serve
+        self._loop = asyncio.get_running_loop()
+        self._buffer = bytearray()
+        self._arrived: asyncio.Future[None] | None = None
+        self._may_send: asyncio.Future[None] | None = None
+        self._paused = False
+        self._ended = False
+        self._task: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self.on_lost: Callable[[], object] | None = None
+        """Called when the client is gone, whatever is going on then."""
+
+    # --- what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_WRITE_BEHIND)
+        if self._task is None:
+            self._task = self._loop.create_task(self._serve(self))
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if len(self._buffer) > _READ_AHEAD and not self._paused and self._arrived is None:
+            self._paused = True
+            self._require().pause_reading()
+        self._wake()
+
+    def eof_received(self) -> bool:
+        self._ended = True
+        self._wake()
+        self._lost()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended = True
+        self._wake()
+        self.resume_writing()
+        self._lost()
+
+    def pause_writing(self) -> None:
+        if self._may_send is None:
+            self._may_send = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        waiting, self._may_send = self._may_send, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    def _lost(self) -> None:
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def _wake(self) -> None:
+        waiting, self._arrived = self._arrived, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    def _require(self) -> asyncio.Transport:
+        assert self._transport is not None
+        return self._transport
+
+    # --- for the connection
+
+    @property
+    def ended(self) -> bool:
+        """Whether the client is gone."""
+        return self._ended
+
+    @property
+    def peer(self) -> str:
+        """Where the client is, for logs."""
+        name = self._require().get_extra_info("peername")
+        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "local")
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self._require().get_extra_info("sslcontext") is not None
+
+    async def first(self) -> Payload | None:
+        """The first message, which has no type; None at the end of the connection."""
+        size = await self._size(0, MAX_STARTUP)
+        return None if size is None else Payload(self._take(size)[4:])
+
+    async def read(self, limit: int = MAX_MESSAGE) -> tuple[bytes, Payload] | None:
+        """The next message: its type and its payload; None at the end of the connection.
+
+        Raises Malformed for a length that no message has.
+        """
+        size = await self._size(1, limit)
+        if size is None:
+            return None
+        data = self._take(size)
+        return data[:1], Payload(data[5:])
+
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes are there that were not read: the client has sent on."""
+        return bool(self._buffer)
+
+    async def _size(self, at: int, limit: int) -> int | None:
+        """The size of the whole message that begins the buffer, when it is all there."""
+        if not await self._has(at + 4):
+            return None
+        length = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
+        if not 4 <= length <= limit:
+            raise Malformed(f"a message says that it has {length} bytes")
+        return at + length if await self._has(at + length) else None
+
+    async def _has(self, size: int) -> bool:
+        while len(self._buffer) < size:
+            if self._ended:
+                return False
+            if self._paused:
+                self._paused = False
+                self._require().resume_reading()
+            self._arrived = self._loop.create_future()
+            await self._arrived
+        return True
+
+    def _take(self, size: int) -> bytes:
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
+
+    def send(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._ended:
+            self._require().write(data)
+
+    async def drain(self) -> None:
+        """Wait until the client has read enough that more may be sent."""
+        if self._may_send is not None:
+            await asyncio.shield(self._may_send)
+
+    async def encrypt(self, context: ssl.SSLContext) -> None:
+        """Go on with TLS. Raises Malformed when the client has sent more before it could be encrypted."""
+        if self._buffer:
+            raise Malformed("bytes follow the request for TLS in clear text")
+        transport = await self._loop.start_tls(self._require(), self, context, server_side=True)
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_WRITE_BEHIND)
+
+    def close(self) -> None:
+        """Send what is left and end the connection."""
+        self._require().close()
