@@ -217,7 +217,7 @@ def test_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
     assert "invalid choice: 'xml'" in usage_error(capsys, "run", "--format", "xml", "-e", "SELECT 1")
     assert "no command 'rnu'; did you mean \"run\"?" in usage_error(capsys, "rnu")
     assert "did you mean: sqlengine run job.sql" in usage_error(capsys, "job.sql")
-    assert 'there is: "explain", "run", "shell"' in usage_error(capsys, "frobnicate")
+    assert 'there is: "explain", "run", "serve", "shell"' in usage_error(capsys, "frobnicate")
 
 
 def test_internal_errors_show_no_stack(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

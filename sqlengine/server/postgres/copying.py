@@ -161,7 +161,9 @@ class CopyReader:
         try:
             table = pacsv.read_csv(
                 io.BytesIO(lines),
-                read_options=pacsv.ReadOptions(column_names=names, block_size=max(len(lines) + 1, 1024)),
+                read_options=pacsv.ReadOptions(
+                    use_threads=False, column_names=names, block_size=max(len(lines) + 1, 1024)
+                ),
                 parse_options=pacsv.ParseOptions(
                     delimiter=copying.delimiter,
                     quote_char=copying.quote if csv else False,

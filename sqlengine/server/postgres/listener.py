@@ -139,10 +139,7 @@ class PostgresServer:
                 environment.execute_sql(f"USE CATALOG `{database.replace('`', '``')}`")
             session.settings.fix("session_authorization", hello.user)
             for name, value in hello.settings.items():
-                if name.lower() == "timezone":
-                    session.set(name, value)
-                else:
-                    session.settings.start(name, value)
+                session.start(name, value)
             return session
 
         connection = Connection(self, wire, session_of)

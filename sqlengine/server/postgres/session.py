@@ -8,6 +8,7 @@ from typing import Any
 
 from runtime.core.cancellation import Cancellation
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.database.session import TIME_ZONE
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.commands import read as read_command
 from sqlengine.server.postgres.connection_statements import ConnectionStatement
@@ -91,17 +92,29 @@ class ClientSession:
 
     # --- settings
 
+    def start(self, name: str, value: str) -> None:
+        """A value of the startup message: RESET comes back to it."""
+        self.settings.start(name, self._in_the_engine(name, value) or value)
+        self._follow(name)
+
     def set(self, name: str, value: str | None) -> None:
-        """SET, and what it changes in the session of the engine."""
-        key = name.lower()
-        if key == "timezone" and value is not None:
-            self.environment.get_config().set("table.local-time-zone", value.strip("'"))
-            value = self.environment.session.time_zone
-        self.settings.set(name, value)
-        if key == "timezone" and value is None:
-            self.environment.get_config().set("table.local-time-zone", self.settings.get(key))
-        if key == "search_path":
-            self._use_first(self.settings.get(key))
+        """SET, and what it changes in the session of the engine; None is DEFAULT."""
+        self.settings.set(name, self._in_the_engine(name, value))
+        self._follow(name)
+
+    def _in_the_engine(self, name: str, value: str | None) -> str | None:
+        """The value as the engine spells it. Raises OptionError for a time zone that it does not know."""
+        if name.lower() != "timezone" or value is None:
+            return value
+        self.environment.get_config().set(TIME_ZONE.key, value.strip("'"))
+        return self.environment.session.time_zone
+
+    def _follow(self, name: str) -> None:
+        """The engine's session takes the value that a setting has."""
+        if name.lower() == "timezone":
+            self.environment.get_config().set(TIME_ZONE.key, self.settings.get(name))
+        elif name.lower() == "search_path":
+            self._use_first(self.settings.get(name))
 
     def _use_first(self, path: str) -> None:
         """The first schema of the path that there is becomes the current one; names of PostgreSQL's own are passed

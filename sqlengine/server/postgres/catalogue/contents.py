@@ -16,6 +16,7 @@ from runtime.core.secrets import masked_sql
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.database.session import Session
+from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS
 from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType, columns_of
 from sqlengine.statements.planning import object_schema
 
@@ -54,6 +55,7 @@ class Contents:
         self._schemas()
         self._types()
         self._methods()
+        self._own_tables()
         for name in sorted(self._catalogs.catalog(self._catalog).databases):
             for thing in self._catalogs.objects(self._catalog, name):
                 self._object(thing)
@@ -116,6 +118,14 @@ class Contents:
             collisdeterministic=True, collencoding=-1,
         )  # fmt: skip
         self._add("pg_language", oid=14, lanname="sql", lanowner=OWNER, lanispl=False, lanpltrusted=True)
+
+    def _own_tables(self) -> None:
+        """The catalogue lists its own tables, too."""
+        for name, columns in COLUMNS.items():
+            oid = CLASSES.get(name) or zlib.crc32(name.encode()) % _FIRST
+            self._relation(oid, name, _PG_CATALOG, "r", len(columns), False)
+            for number, column in enumerate(columns, 1):
+                self._attribute(oid, number, column, TYPES["oid" if column == "oid" else "text"], -1, False)
 
     def _object(self, thing: CatalogObject) -> None:
         try:

@@ -6,7 +6,7 @@ import importlib.resources
 import re
 from typing import Final
 
-__all__ = ["COLUMNS", "FUNCTIONS", "INFORMATION", "PREFIX", "SCRIPTS"]
+__all__ = ["CLASSES", "COLUMNS", "FUNCTIONS", "INFORMATION", "PREFIX", "SCRIPTS"]
 
 PREFIX: Final = "pgf_"
 """Stands before the names of functions."""
@@ -26,6 +26,16 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     **{name: tuple(re.findall(r"AS (\w+)(?=,|$)", columns)) for name, columns in _VIEW.findall(SCRIPTS[0])},
 }
 """The columns of each table of `pg_catalog`."""
+
+CLASSES: Final = {
+    "pg_class": 1259,
+    "pg_constraint": 2606,
+    "pg_database": 1262,
+    "pg_namespace": 2615,
+    "pg_proc": 1255,
+    "pg_type": 1247,
+}
+"""The numbers of tables of the catalogue that clients know, and that descriptions and `tableoid` name."""
 
 FUNCTIONS: Final = frozenset(re.findall(rf"CREATE MACRO {PREFIX}(\w+)\(", SCRIPTS[1]))
 """The names of the functions, in lower case."""

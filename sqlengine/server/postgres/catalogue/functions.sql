@@ -51,9 +51,9 @@ CREATE MACRO pgf_pg_get_viewdef(o, p := FALSE) AS
   cat.pg_namespace x_n ON x_n.oid = x_c.relnamespace AND x_n.nspname = x_v.schemaname WHERE x_c.oid = o) AS defs);
 
 CREATE MACRO pgf_pg_get_indexdef(o, k := 0, p := FALSE) AS
-  CASE WHEN k > 0 THEN (SELECT any_value(attname) FROM cat.pg_attribute WHERE attrelid = o AND attnum = k) ELSE (SELECT
-  any_value(x_i.indexdef) FROM cat.pg_indexes x_i JOIN cat.pg_class x_c ON x_c.relname = x_i.indexname WHERE x_c.oid =
-  o) END;
+  CASE WHEN k > 0 THEN (SELECT any_value(attname) FROM cat.pg_attribute WHERE attrelid = o AND attnum = k)
+  ELSE (SELECT any_value(x_i.indexdef) FROM cat.pg_indexes x_i JOIN cat.pg_class x_c ON x_c.relname = x_i.indexname
+  JOIN cat.pg_namespace x_n ON x_n.oid = x_c.relnamespace AND x_n.nspname = x_i.schemaname WHERE x_c.oid = o) END;
 
 CREATE MACRO pgf_pg_get_constraintdef(o, p := FALSE) AS
   (SELECT any_value('PRIMARY KEY (' || (SELECT string_agg(x_a.attname, ', ' ORDER BY list_position(x_k.conkey,

@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sqlengine.server.postgres.catalogue.definitions import COLUMNS, FUNCTIONS, INFORMATION, PREFIX
+from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, FUNCTIONS, INFORMATION, PREFIX
 
 __all__ = ["SCHEMA", "rewritten"]
 
@@ -33,15 +33,6 @@ _WITHOUT_NAME: dict[type[exp.Expr], str] = {
 }
 _DUCKDB = {"json_build_object": "json_object", "jsonb_build_object": "json_object", "json_build_array": "json_array"}
 """Functions that DuckDB has under another name."""
-_CLASSES = {
-    "pg_class": 1259,
-    "pg_namespace": 2615,
-    "pg_type": 1247,
-    "pg_proc": 1255,
-    "pg_constraint": 2606,
-    "pg_database": 1262,
-}
-"""The numbers of the catalogue's own tables, as `tableoid` has them."""
 _ZERO_BASED = frozenset(("indkey", "indclass", "indoption", "indcollation", "proargtypes"))
 _PLAIN = {
     "oid": "UINTEGER", "xid": "UINTEGER", "cid": "UINTEGER", "int2vector": "SMALLINT[]", "oidvector": "UINTEGER[]",
@@ -242,7 +233,7 @@ def _column(node: exp.Column) -> exp.Expr:
             return _call("current_user" if name == "current_role" else name)
     if name == "tableoid":
         return exp.cast(
-            exp.Literal.number(_CLASSES.get(_table_of(node), 0)), exp.DataType.build("UINTEGER", dialect="duckdb")
+            exp.Literal.number(CLASSES.get(_table_of(node), 0)), exp.DataType.build("UINTEGER", dialect="duckdb")
         )
     if node.db.lower() in ("pg_catalog", "information_schema"):
         made = node.copy()
