@@ -114,7 +114,8 @@ class CatalogueStatement:
             count = len(connection.extract_statements(text)[0].named_parameters)
             self.parameters: Sequence[PgType | None] = [None] * count
             nothing = connection.execute(f"SELECT * FROM ({text}) AS q LIMIT 0", [None] * count).to_arrow_table()
-            self.columns: Sequence[Described] | None = [Described(f.name, _type_of(f.type)) for f in nothing.schema]
+            fields: list[pa.Field] = list(nothing.schema)
+            self.columns: Sequence[Described] | None = [Described(f.name, _type_of(f.type)) for f in fields]
         except duckdb.Error as error:
             raise _told(error) from error
         finally:
