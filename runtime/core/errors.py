@@ -73,7 +73,8 @@ class SqlEngineError(Exception):
         text: the SQL text that `span` points into; whoever knows the text fills it in later. The values of its secrets
             are masked in message and hint.
 
-    `source` is the file that the text comes from, where there is one; whoever read the file fills it in.
+    `source` is the file that the text comes from, where there is one; whoever read the file fills it in. `trace`: the places
+    in the user's own Python where an exception came through, the outermost first, a line each.
     """
 
     code = "E9000"
@@ -96,6 +97,7 @@ class SqlEngineError(Exception):
         self._text: str | None = None
         self.text = text
         self.source: str | None = None
+        self.trace: tuple[str, ...] = ()
 
     @property
     def text(self) -> str | None:
@@ -276,13 +278,15 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 
 def render(error: SqlEngineError, width: int | None = None) -> str:
-    """The error formatted for people: message, the line of SQL with a caret below the place, and hint. `width`:
+    """The error formatted for people: message, the line of SQL with a caret below the place, where in
+    the user's Python it came from, and hint. `width`:
     columns of the terminal, where the line of SQL is to fit into one of its own."""
     lines = [f"{error.code} {error.message}"]
     if error.span is not None and error.text is not None:
         line, column = position(error.text, error.span.start)
         lines.append(f"  at {error.source + ':' if error.source else ''}{line}:{column}")
         lines += _pointed_at(f"{line} | ", masked_source(error.text), error.span, width or 2 * _SHOWN)
+    lines += [f"  {place}" for place in error.trace]
     if error.hint:
         lines.append(f"  hint: {error.hint}")
     return "\n".join(lines)

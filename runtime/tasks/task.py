@@ -375,12 +375,14 @@ def _tables(operator: Operator) -> Sequence[StateTable]:
     return task.tables
 
 
-def plain(error: SqlEngineError) -> tuple[type[SqlEngineError], str, dict[str, Any]]:
+def plain(error: SqlEngineError) -> tuple[type[SqlEngineError], str, dict[str, Any], tuple[str, ...]]:
     """What an error is made of."""
-    return type(error), error.message, {"code": error.code, "span": error.span, "hint": error.hint}
+    return type(error), error.message, {"code": error.code, "span": error.span, "hint": error.hint}, error.trace
 
 
 def raised(errors: Sequence[Record]) -> SqlEngineError:
     """The error that tasks have told of: of several that of the first stage and partition."""
-    cls, message, more = loads(min(errors, key=lambda r: (r.number, r.partition)).payload)
-    return cls(message, **more)
+    cls, message, more, trace = loads(min(errors, key=lambda r: (r.number, r.partition)).payload)
+    error = cls(message, **more)
+    error.trace = trace
+    return error

@@ -23,6 +23,7 @@ from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows, bound, microseconds
 from runtime.state.timed_table import timed_table
 from sqlengine.api.rows import python_values
+from sqlengine.user_functions.failures import failed_call
 from sqlengine.user_functions.opened import FunctionContext
 from sqlengine.user_functions.process_state import KeptState, Timers
 from sqlengine.user_functions.process_vectors import ColumnState
@@ -167,11 +168,7 @@ class ProcessBase(Operator, Generic[State]):
         self._keys.remove(touched[~kept])
 
     def _failed(self, error: BaseException, where: str) -> ExpressionError:
-        return ExpressionError(
-            f"the Python function {self._name} failed {where}: {type(error).__name__}: {error}",
-            code="E2110",
-            hint="filter out such rows, or have it return None",
-        )
+        return failed_call(self._name, error, f" {where}")
 
 
 def _no_key(columns: list[pa.Array]) -> np.ndarray:

@@ -19,6 +19,7 @@ from runtime.expr.columns import as_array
 from runtime.expr.function import EvalContext, Value
 from runtime.expr.given import given
 from sqlengine.api.rows import python_values
+from sqlengine.user_functions.failures import failed_call
 
 __all__ = ["as_column", "called", "columns_of", "row_calls", "vector_calls"]
 
@@ -80,7 +81,8 @@ def columns_of(args: Sequence[Value], types: Sequence[DataType], rows: int) -> l
 
 
 def called(name: str, function: Callable[..., Any], row: Sequence[Any], *, shown: bool = True) -> Any:
-    """The function's result; ExpressionError E2110 when it raises, with the arguments that it was called with."""
+    """The function's result; ExpressionError E2110 when it raises, with the arguments that it was called with and the
+    places in the user's code."""
     try:
         return function(*row)
     except SqlEngineError:
@@ -90,12 +92,7 @@ def called(name: str, function: Callable[..., Any], row: Sequence[Any], *, shown
 
 
 def _failed(name: str, error: BaseException, row: Sequence[Any] | None) -> ExpressionError:
-    arguments = "" if row is None else f" for ({', '.join(map(repr, row))})"
-    return ExpressionError(
-        f"the Python function {name} failed{arguments}: {type(error).__name__}: {error}",
-        code="E2110",
-        hint="filter out such rows, or have it return None",
-    )
+    return failed_call(name, error, "" if row is None else f" for ({', '.join(map(repr, row))})")
 
 
 def as_column(name: str, values: Any, type_: DataType) -> pa.Array:

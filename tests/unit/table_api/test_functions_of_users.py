@@ -34,6 +34,7 @@ from sqlengine import (
     udtaf,
     udtf,
 )
+from sqlengine.user_functions.failures import shown_path
 
 NOON = dt.datetime(2024, 1, 1, 12)
 
@@ -340,6 +341,7 @@ MISTAKES: dict[str, tuple[Callable[[TableEnvironment, Table], object], str]] = {
   at 1:8
   1 | select(boom(col("n")))
              ^^^^^^^^^^^^^^
+  in _boom, {here}: return 1 // (n - 2)
   hint: filter out such rows, or have it return None""",
     ),
     "result": (
@@ -423,7 +425,9 @@ def test_mistakes(env: TableEnvironment, numbers: Table, name: str) -> None:
     mistake, expected = MISTAKES[name]
     with pytest.raises(SqlEngineError) as caught:
         mistake(env, numbers)
-    assert render(caught.value) == expected
+    assert render(caught.value) == expected.replace(
+        "{here}", f"{shown_path(__file__)}:{_boom.__code__.co_firstlineno + 1}"
+    )
 
 
 def test_statement_sets(env: TableEnvironment, numbers: Table) -> None:
