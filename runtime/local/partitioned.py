@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime.core.cancellation import governed
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.key_group import key_group, key_group_range
+from runtime.core.key_group import key_group, key_group_range, key_groups
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.operator import EpochTime, Operator, PiecewiseOperator, StateSize
 
@@ -36,8 +36,9 @@ class PartitionedOperator(PiecewiseOperator):
         self._keys = keys
         self._workers = workers
         count = len(self._tasks)
-        owner = [number for number in range(count) for _ in key_group_range(number, count)]
-        self._task_of_group = np.array(owner, np.uint8 if count < 256 else np.uint16)
+        self._groups = key_groups(count)
+        sizes = [groups.stop - groups.start for groups in (key_group_range(n, count) for n in range(count))]
+        self._task_of_group = np.repeat(np.arange(count, dtype=np.uint8 if count < 256 else np.uint16), sizes)
 
     @property
     def tasks(self) -> Sequence[Operator]:
@@ -68,7 +69,7 @@ class PartitionedOperator(PiecewiseOperator):
     def _owners(self, batch: ChangelogBatch, keys: Sequence[int]) -> np.ndarray:
         """The number of the task of each row."""
         columns = [batch.column(k) for k in keys]
-        groups = key_group(KeyEncoder([c.type for c in columns]).stable_hash(columns, len(batch)))
+        groups = key_group(KeyEncoder([c.type for c in columns]).stable_hash(columns, len(batch)), self._groups)
         return self._task_of_group[groups]
 
     @property

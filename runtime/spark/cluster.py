@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.core.errors import SparkError, SqlEngineError
+from runtime.core.key_group import MOST_TASKS
 from runtime.core.logs import Log
 from runtime.core.options import Options
 from runtime.plan.nodes import PhysicalNode
@@ -66,7 +67,7 @@ class Cluster:
         """Into how many tasks a stage is divided: `parallelism.default`, else as many as run at a time."""
         given = options.text("parallelism.default")
         count = int(given) if given is not None else int(self._context.defaultParallelism)
-        return max(1, min(128, count))
+        return max(1, min(MOST_TASKS, count))
 
     def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
         tasks = self.partitions(options)

@@ -13,7 +13,9 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import socket
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -90,6 +92,17 @@ def _require_own(address: str) -> None:
         raise PermissionError(f"{address} belongs to somebody else")
 
 
+def _is_own(connection: Connection) -> bool:
+    """Whether the process at the other end is this user's, as the system says: what it sends is unpickled."""
+    asked = getattr(socket, "SO_PEERCRED", None)
+    if asked is None:
+        # Then only the folder, which no other user can open, keeps others out.
+        return True
+    with socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        _, user, _ = struct.unpack("3i", end.getsockopt(socket.SOL_SOCKET, asked, 12))
+    return user == os.getuid()
+
+
 def _connected(address: str) -> Connection | None:
     """A connection to the resident, started if need be; None when that does not work."""
     known = _connections.get(address)
@@ -101,6 +114,9 @@ def _connected(address: str) -> Connection | None:
         with suppress(OSError):
             _require_own(address)
             connection = Client(address, "AF_UNIX")
+            if not _is_own(connection):
+                connection.close()
+                return None
             _connections[address] = connection
             return connection
         if process is None:
@@ -134,6 +150,9 @@ def serve(address: str, parent: int) -> None:
         while True:
             with suppress(OSError, EOFError):
                 connection = listener.accept()
+                if not _is_own(connection):
+                    connection.close()
+                    continue
                 threading.Thread(target=_answer, args=(connection, lock, last), daemon=True).start()
 
 

@@ -17,8 +17,10 @@ from runtime.core.secrets import secret_keys
 
 __all__ = ["CONFIGURATION", "LOCAL_MASTER", "check_java", "package_root", "reached", "spark_session"]
 
-LOCAL_MASTER = "local[*,4]"
-"""All cores of this machine; a task is tried four times, as on a cluster."""
+LOCAL_MASTER = "local[*]"
+"""All cores of this machine."""
+_TRIES = 4
+"""So often a task is tried, as on a cluster."""
 
 CONFIGURATION = {
     # An exchange must keep its number of partitions: state belongs to them.
@@ -67,7 +69,7 @@ def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:
     if "SPARK_CONNECT_MODE_ENABLED" not in os.environ:
         check_java()
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    where = master or LOCAL_MASTER
+    where = _with_retries(master or LOCAL_MASTER)
     builder = SparkSession.builder.appName("sqlengine").master(where)
     logging = Path(__file__).with_name("log4j2.properties")
     settings = {
@@ -97,6 +99,12 @@ def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, interrupted)
     return session
+
+
+def _with_retries(master: str) -> str:
+    """`local[N]` tries no task again; with a second number it does."""
+    plain = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return master if plain is None else f"local[{plain[1] or 1},{_TRIES}]"
 
 
 def check_java() -> None:

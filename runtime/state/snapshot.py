@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.errors import CheckpointError
+from runtime.core.key_group import KeyGroups
 from runtime.state.table import SLOT, Moved, StateTable, TableChanges
 
 __all__ = ["SavedOperator", "SavedState", "TaskState", "merge_changes", "restore_task", "single_batch"]
@@ -73,7 +74,7 @@ def merge_changes(chain: Sequence[TableChanges]) -> pa.RecordBatch:
 
 
 def restore_task(
-    tables: Sequence[StateTable], saved: Sequence[TaskState], groups: range | None, *, goes_on: Collection[str] = ()
+    tables: Sequence[StateTable], saved: Sequence[TaskState], groups: KeyGroups | None, *, goes_on: Collection[str] = ()
 ) -> None:
     """Loads into the tables of a task, just made, what all saved tasks held of its key groups (None: all groups).
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.errors import InternalError
-from runtime.core.key_group import key_group
+from runtime.core.key_group import KeyGroups, key_group
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.state.held_rows import MANY_ROWS, CopiedRows, HeldRows, RowsInPlace
@@ -248,7 +248,7 @@ class StateTable:
         return TableChanges(self.name, self.contents(), np.empty(0, np.int64), True)
 
     def restore(
-        self, rows: pa.RecordBatch, groups: range | None, moved: dict[str, Moved], *, goes_on: bool = False
+        self, rows: pa.RecordBatch, groups: KeyGroups | None, moved: dict[str, Moved], *, goes_on: bool = False
     ) -> None:
         """Loads saved rows of one task into the table.
 
@@ -275,7 +275,7 @@ class StateTable:
             columns[0] = pa.array(owners)
             keep = owners >= 0
         elif groups is not None and not self.shared:
-            found = self.key_groups(columns, len(old))
+            found = self.key_groups(columns, len(old), groups.of)
             keep = (found >= groups.start) & (found < groups.stop)
         if keep is not None and not keep.all():
             mask = pa.array(keep)
@@ -302,10 +302,10 @@ class StateTable:
             return False
         return rows.schema.equals(self._rows(np.empty(0, np.int64)).schema)
 
-    def key_groups(self, columns: Sequence[pa.Array], count: int) -> np.ndarray:
-        """The key group of each row, given all columns of the table."""
+    def key_groups(self, columns: Sequence[pa.Array], count: int, of: int) -> np.ndarray:
+        """The key group, of so many, of each row, given all columns of the table."""
         keys = [columns[self.schema.get_field_index(name)] for name in self.key]
-        return key_group(KeyEncoder([k.type for k in keys]).stable_hash(keys, count))
+        return key_group(KeyEncoder([k.type for k in keys]).stable_hash(keys, count), of)
 
     def _mark(self, slots: np.ndarray, mark: int) -> None:
         assert self._marks is not None

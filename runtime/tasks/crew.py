@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from runtime.core.cancellation import look
 from runtime.tasks.links import Door, Frame, Hub, Link
-from runtime.tasks.member import JOIN_SECONDS, Answered, Ended, Forget, Hello, Joining, Order, Peers, packed
+from runtime.tasks.member import JOIN_SECONDS, Answered, Ended, Forget, Hello, Joining, Order, Peers, owners_of, packed
 from runtime.tasks.reading import ReadStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
@@ -131,11 +131,6 @@ class Crew:
         """Whether no member is at work."""
         return not self._waiting
 
-    def owners(self, partitions: int) -> tuple[int, ...]:
-        """The member of each partition: neighbours together."""
-        size = min(self.size, partitions)
-        return tuple(1 + partition * size // partitions for partition in range(partitions))
-
     def carry_out(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         """The stages one after another, from the records of each partition on. Gives the records of the last one.
 
@@ -143,7 +138,7 @@ class Crew:
             CrewLost: a member has gone. Whatever a task has raised is raised here.
         """
         self._number += 1
-        owners = self.owners(len(given))
+        owners = owners_of(len(given), self.size)
         data = pickle.dumps(list(stages), protocol=5)
         parts: dict[int, dict[int, list[Any]]] = {}
         for partition, records in enumerate(given):
@@ -151,7 +146,7 @@ class Crew:
         self._waiting = set(parts)
         for member, part in parts.items():
             try:
-                self._members[member].send(Order(self._number, data, owners, part))
+                self._members[member].send(Order(self._number, data, len(given), part))
             except OSError as error:
                 raise CrewLost(f"task {member} has gone: {error}") from error
         found: dict[int, Answered] = {}

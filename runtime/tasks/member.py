@@ -24,7 +24,7 @@ from runtime.tasks.shipping import loads
 from runtime.tasks.task import forget_all, forget_ended
 from runtime.tasks.worker import sendable
 
-__all__ = ["Answered", "Ended", "Forget", "Hello", "Joining", "Order", "Peers", "packed", "serve"]
+__all__ = ["Answered", "Ended", "Forget", "Hello", "Joining", "Order", "Peers", "owners_of", "packed", "serve"]
 
 CONTROL = 0
 """The tag of messages between driver and member. Rows between members have that of their order and stage."""
@@ -61,12 +61,11 @@ class Peers(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A phase of an epoch: pickled stages, the member that has each partition, and the records of each of the member's
-    partitions."""
+    """A phase of an epoch: pickled stages, how many partitions there are, and the records of each of the member's own."""
 
     number: int
     stages: bytes
-    owners: tuple[int, ...]
+    partitions: int
     given: dict[int, list[Fields]]
 
 
@@ -93,6 +92,12 @@ class PeerLost(Exception):
 
 class _Given(Exception):
     """The driver wants something else, or has gone."""
+
+
+def owners_of(partitions: int, members: int) -> tuple[int, ...]:
+    """The member of each partition: neighbours together."""
+    size = min(members, partitions)
+    return tuple(1 + partition * size // partitions for partition in range(partitions))
 
 
 def packed(fields: Fields) -> Fields:
@@ -125,6 +130,7 @@ class _Member:
     def __init__(self, joining: Joining, number: int, host: str) -> None:
         self._joining = joining
         self._number = number
+        self._size = 0
         self._news = threading.Condition()
         self._orders: list[Frame] = []
         self._driver_gone = False
@@ -205,6 +211,7 @@ class _Member:
         """Whether the crew goes on."""
         match told:
             case Peers(addresses):
+                self._size = len(addresses)
                 self._join(addresses)
             case Order():
                 self._driver.send(self._answer(told))
@@ -243,27 +250,27 @@ class _Member:
 
     def _carried_out(self, order: Order) -> list[Fields]:
         stages: Sequence[Callable[..., Any]] = loads(order.stages)
-        mine = [partition for partition, owner in enumerate(order.owners) if owner == self._number]
+        owners = owners_of(order.partitions, self._size)
+        mine = [partition for partition, owner in enumerate(owners) if owner == self._number]
         # The first stage gets a list from the driver, the others get what each record is for as well.
         given: dict[int, list[Any]] = {partition: [order.given.get(partition, [])] for partition in mine}
         for step, stage in enumerate(stages):
             sent: dict[int, list[tuple[int, Fields]]] = defaultdict(list)
             for partition in mine:
                 for target, fields in stage(partition, iter(given[partition])):
-                    sent[order.owners[target]].append((target, fields))
+                    sent[owners[target]].append((target, fields))
             if step == len(stages) - 1:
                 return [packed(fields) for found in sent.values() for _, fields in found]
             given = {partition: [] for partition in mine}
-            for target, fields in self._exchanged(order, step, sent):
+            for target, fields in self._exchanged(order.number * _STAGES + step, set(owners), sent):
                 given[target].append((target, fields))
         return []
 
     def _exchanged(
-        self, order: Order, step: int, sent: dict[int, list[tuple[int, Fields]]]
+        self, tag: int, members: set[int], sent: dict[int, list[tuple[int, Fields]]]
     ) -> list[tuple[int, Fields]]:
         """What goes to others for what comes from them."""
-        tag = order.number * _STAGES + step
-        others = sorted(set(order.owners) - {self._number})
+        others = sorted(members - {self._number})
         # Not all of them begin with the same one.
         for peer in [p for p in others if p > self._number] + [p for p in others if p < self._number]:
             self._send(peer, tag, [(target, packed(fields)) for target, fields in sent[peer]])

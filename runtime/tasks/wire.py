@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.key_group import KEY_GROUPS, key_group
+from runtime.core.key_group import key_group, key_groups
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.tasks.layout import HERE, ONE, Division
 
@@ -62,9 +62,10 @@ def divide(batch: ChangelogBatch, division: Division, count: int, here: int | No
     if count == 1:
         return [(0, batch)]
     columns = [batch.column(k) for k in division]
-    groups = key_group(KeyEncoder([c.type for c in columns]).stable_hash(columns, len(batch)))
-    # The first key group of task i is i * KEY_GROUPS // count.
-    starts = np.array([i * KEY_GROUPS // count for i in range(count)])
+    of = key_groups(count)
+    groups = key_group(KeyEncoder([c.type for c in columns]).stable_hash(columns, len(batch)), of)
+    # The first key group of task i is i * of // count.
+    starts = np.arange(count) * of // count
     task = np.searchsorted(starts, groups, side="right") - 1
     order = np.argsort(task.astype(np.int16), kind="stable")
     bounds = np.searchsorted(task[order], np.arange(count + 1))

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,9 +71,11 @@ def main(words: list[str] | None = None) -> int:
     return int(failed > 0)
 
 
-def measure(query: str, rate: int, seconds: float) -> dict[str, float]:
-    """Milliseconds, in this process."""
-    with TableEnvironment.create() as environment:
+def measure(
+    query: str, rate: int, seconds: float, options: dict[str, str] | None = None, spark: Any = None
+) -> dict[str, float]:
+    """Milliseconds, in this process, or in the tasks of a Spark session."""
+    with TableEnvironment.create(options, spark=spark) as environment:
         stream = environment.create_input("stream", "k BIGINT NOT NULL, v BIGINT NOT NULL, due BIGINT NOT NULL")
         standing = environment.create_input("standing", "k BIGINT NOT NULL, v BIGINT NOT NULL")
         changes = environment.execute_sql(QUERIES[query]).changes()

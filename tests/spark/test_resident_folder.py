@@ -7,6 +7,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Iterator
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,15 @@ def test_one_that_was_open_is_closed(place: Path) -> None:
     place.chmod(0o777)
     resident._address(0)
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
+
+
+def test_whose_process_is_at_the_other_end_is_told_by_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = Pipe()
+    with here, there:
+        assert resident._is_own(here)
+        somebody_else = os.getuid() + 1
+        monkeypatch.setattr(os, "getuid", lambda: somebody_else)
+        assert not resident._is_own(here)
 
 
 @pytest.mark.parametrize("kind", ["link", "file", "foreign"])

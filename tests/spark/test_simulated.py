@@ -117,6 +117,14 @@ def test_either_runtime_goes_on_where_the_other_stopped(
     assert {table: published(tmp_path, table) for table in expected} == expected
 
 
+def test_more_tasks_go_on_than_there_were_key_groups(tmp_path: Path, expected: dict[str, list[str]]) -> None:
+    """State that few tasks have saved is restored in 150, of 256 key groups, and the other way."""
+    run(tmp_path, None, until=4, **{"parallelism.default": 3})
+    run(tmp_path, SimulatedCluster(None), until=6, **{"parallelism.default": 150})
+    run(tmp_path, SimulatedCluster(None), **{"parallelism.default": 2})
+    assert {table: published(tmp_path, table) for table in expected} == expected
+
+
 def test_a_task_that_runs_again_does_not_change_state(
     tmp_path: Path, expected: dict[str, list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:

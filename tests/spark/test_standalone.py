@@ -6,18 +6,15 @@ Six JVMs: only with SPARK_MATRIX=1 (`make spark-matrix`). SPARK_EVENTS says how 
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.spark.standalone import environment, kill, standalone, until
+
 EVENTS = int(os.environ.get("SPARK_EVENTS", "200000"))
 JOB = f"""
 CREATE TABLE nexmark (event_type INT, bid ROW<auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING,
@@ -35,58 +32,10 @@ pytestmark = [
 ]
 
 
-def environment() -> dict[str, str]:
-    home = str(Path(pyspark.__file__).parent)
-    return {
-        **os.environ,
-        "SPARK_HOME": home,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": str(ROOT),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-
-
-def until(found: Callable[[], object], what: str, seconds: float = 240) -> None:
-    """Wait for what another process does."""
-    end = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
-        time.sleep(0.1)
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A master and two workers of one core; ended with all that they started."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(name: str, *arguments: str) -> None:
-        log = (tmp_path / f"{name}.log").open("wb")
-        command = [spark_class, *arguments, "--webui-port", "0"]
-        started.append(subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True))
-
-    address = f"spark://127.0.0.1:{port}"
-    start("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port))
-    until(lambda: b"started at" in (tmp_path / "master.log").read_bytes(), "the master")
-    for number in (1, 2):
-        work = str(tmp_path / f"work{number}")
-        start(f"worker{number}", "org.apache.spark.deploy.worker.Worker", "-c", "1", "-m", "1g", "-d", work, address)
-    until(lambda: (tmp_path / "master.log").read_bytes().count(b"Registering worker") >= 2, "the workers")
-    yield address, started[1:]
-    for process in started:
-        kill(process)
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """`kill -9` for a process and all that it started in its session."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
+    with standalone(tmp_path) as found:
+        yield found
 
 
 def run(folder: Path, *options: str) -> subprocess.Popen[bytes]:

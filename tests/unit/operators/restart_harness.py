@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.key_group import key_group_range
+from runtime.core.key_group import KeyGroups, key_group_range
 from runtime.core.options import Options
 from runtime.local.spilling import SpillingOperator, spilling
 from runtime.operators.operator import EpochTime, Operator
@@ -110,7 +110,7 @@ class Twins:
             part.close()
         return divided
 
-    def _restored(self, tasks: Sequence[TaskState], groups: range | None) -> Operator:
+    def _restored(self, tasks: Sequence[TaskState], groups: KeyGroups | None) -> Operator:
         made = self._make()
         restore_task(made.tables, tasks, groups)
         made.restored()

@@ -1,0 +1,77 @@
+"""A standalone cluster of processes on this machine: a master and workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+__all__ = ["ROOT", "environment", "kill", "standalone", "until"]
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment() -> dict[str, str]:
+    home = str(Path(pyspark.__file__).parent)
+    return {
+        **os.environ,
+        "SPARK_HOME": home,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+def until(found: Callable[[], object], what: str, seconds: float = 240) -> None:
+    """Wait for what another process does."""
+    end = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.1)
+
+
+@contextmanager
+def standalone(folder: Path, workers: int = 2) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a master, and its workers of one core; ended with all that they started."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, *arguments: str) -> None:
+        log = (folder / f"{name}.log").open("wb")
+        command = [spark_class, *arguments, "--webui-port", "0"]
+        started.append(subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True))
+
+    address = f"spark://127.0.0.1:{port}"
+    try:
+        start("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port))
+        until(lambda: b"started at" in (folder / "master.log").read_bytes(), "the master")
+        for number in range(workers):
+            work = str(folder / f"work{number}")
+            start(
+                f"worker{number}", "org.apache.spark.deploy.worker.Worker", "-c", "1", "-m", "1g", "-d", work, address
+            )
+        until(lambda: (folder / "master.log").read_bytes().count(b"Registering worker") >= workers, "the workers")
+        yield address, started[1:]
+    finally:
+        for process in started:
+            kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """`kill -9` for a process and all that it started in its session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
