@@ -307,6 +307,12 @@ def _(plan: n.AsofJoin, context: TraitContext) -> Estimate:
 
 
 @_estimate.register
+def _(plan: n.CurrentJoin, context: TraitContext) -> Estimate:
+    left, right = estimate(plan.left, context), estimate(plan.right, context)
+    return Estimate(left.rows, left.changes, right.rows)
+
+
+@_estimate.register
 def _(plan: n.LookupJoin, context: TraitContext) -> Estimate:
     return _input(plan, context)
 

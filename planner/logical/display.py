@@ -16,6 +16,7 @@ from planner.logical.nodes import (
     Aggregate,
     AsofJoin,
     AssignWatermark,
+    CurrentJoin,
     Deduplicate,
     DependentJoin,
     Except,
@@ -204,7 +205,7 @@ class _Explainer:
                 return f"Project {self._computed(items)}"
             case Filter(predicate=predicate):
                 return f"Filter {self._show(predicate)}"
-            case Join() | DependentJoin():
+            case Join() | DependentJoin() | CurrentJoin():
                 hints = "".join(f" hint {k}={v}" for k, v in getattr(plan, "hints", ()))
                 return f"{type(plan).__name__} {plan.kind.name}{self._condition(plan.condition)}{hints}"
             case TemporalJoin(kind=kind, time=time, condition=condition):

@@ -13,6 +13,7 @@ from planner.logical.nodes import (
     Aggregate,
     AsofJoin,
     AssignWatermark,
+    CurrentJoin,
     Deduplicate,
     DependentJoin,
     Except,
@@ -77,7 +78,7 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
             return tuple(e for _, e in items)
         case Filter(predicate=predicate):
             return (predicate,)
-        case Join(condition=condition) | DependentJoin(condition=condition):
+        case Join(condition=condition) | DependentJoin(condition=condition) | CurrentJoin(condition=condition):
             return (condition,)
         case TemporalJoin(time=time, condition=condition):
             return (time, condition)
@@ -142,7 +143,7 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
             return _with(node, items=tuple((c, change(e)) for c, e in items))
         case Filter(predicate=predicate):
             return _with(node, predicate=change(predicate))
-        case Join(condition=condition) | DependentJoin(condition=condition):
+        case Join(condition=condition) | DependentJoin(condition=condition) | CurrentJoin(condition=condition):
             return _with(node, condition=change(condition))
         case TemporalJoin(time=time, condition=condition):
             return _with(node, time=change(time), condition=change(condition))

@@ -11,7 +11,7 @@ from runtime.expr.nodes import Column, ColumnRef, Expr
 from runtime.plan.nodes import JoinKind
 from runtime.spi.lookup import LookupTable
 
-__all__ = ["AsofJoin", "IntervalJoin", "LookupJoin", "MultiJoin", "TemporalJoin", "WindowJoin"]
+__all__ = ["AsofJoin", "CurrentJoin", "IntervalJoin", "LookupJoin", "MultiJoin", "TemporalJoin", "WindowJoin"]
 
 
 @node
@@ -103,6 +103,21 @@ class WindowJoin(Binary):
     kind: JoinKind
     left_window: tuple[ColumnRef, ColumnRef]
     right_window: tuple[ColumnRef, ColumnRef]
+    condition: Expr
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return joined_columns(self.kind, self.left.columns, self.right.columns)
+
+
+@node
+class CurrentJoin(Binary):
+    """`left JOIN right FOR SYSTEM_TIME AS OF processing time` where `right` cannot be asked by key: each left row with the
+    rows that `right` holds when it comes. INNER or LEFT."""
+
+    left: LogicalNode
+    right: LogicalNode
+    kind: JoinKind
     condition: Expr
 
     @property

@@ -12,7 +12,15 @@ from dataclasses import field
 
 from planner.logical.base import Binary, LogicalNode, Several, Unary, joined_columns, with_nullable_columns
 from planner.logical.function_nodes import FromChangelog, ProcessTables, ToChangelog
-from planner.logical.join_nodes import AsofJoin, IntervalJoin, LookupJoin, MultiJoin, TemporalJoin, WindowJoin
+from planner.logical.join_nodes import (
+    AsofJoin,
+    CurrentJoin,
+    IntervalJoin,
+    LookupJoin,
+    MultiJoin,
+    TemporalJoin,
+    WindowJoin,
+)
 from planner.logical.match import Match
 from planner.logical.recursive import LastRound, Recursive
 from runtime.core.errors import Span
@@ -32,6 +40,7 @@ __all__ = [
     "Aggregate",
     "AsofJoin",
     "AssignWatermark",
+    "CurrentJoin",
     "Deduplicate",
     "DependentJoin",
     "Except",

@@ -12,6 +12,7 @@ from planner.logical.expressions import node_expressions
 from planner.logical.nodes import (
     AsofJoin,
     Binary,
+    CurrentJoin,
     DependentJoin,
     Except,
     Filter,
@@ -106,11 +107,11 @@ def _shape_problem(node: LogicalNode) -> str | None:
     match node:
         case Filter(predicate=condition) if not _boolean(condition):
             return f"the predicate of a Filter is {condition.type}"
-        case (Join() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin()) as join if not _boolean(
-            join.condition
+        case (Join() | CurrentJoin() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin()) as join if (
+            not _boolean(join.condition)
         ):
             return f"the condition of a join is {join.condition.type}"
-        case Join() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin() | AsofJoin():
+        case Join() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin() | AsofJoin() | CurrentJoin():
             return _overlap(node)
         case MultiJoin():
             return _several_problem(node)

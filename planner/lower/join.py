@@ -25,6 +25,7 @@ from runtime.expr.nodes import TRUE, Call, Column, ColumnRef, Expr
 from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import (
     AsofJoinExec,
+    CurrentJoinExec,
     HashJoinExec,
     IntervalJoinExec,
     LookupJoinExec,
@@ -284,6 +285,27 @@ def _(plan: n.AsofJoin, run: Lowering, demand: Demand) -> Lowered:
         follows_watermark(plan, run.traits),
         _joined_schema(sides, plan.kind),
         run.mode(plan, demand),
+    )
+    return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
+
+
+@lower_node.register
+def _(plan: n.CurrentJoin, run: Lowering, demand: Demand) -> Lowered:
+    pairs, rest = split_equalities(plan.condition, plan.left, plan.right)
+    plain = [p for p in pairs if not p.null_safe]
+    rest = rest + [_null_safe(p) for p in pairs if p.null_safe]
+    sides = _sides(run, run.input(plan, 0), run.input(plan, 1, demand), plain, rest)
+    node = CurrentJoinExec(
+        sides.left.node,
+        sides.right.node,
+        plan.kind,
+        sides.left_keys,
+        sides.right_keys,
+        sides.condition,
+        _row_key(plan.right, sides.right, run),
+        _joined_schema(sides, plan.kind),
+        sides.left.node.mode,
+        run.ttl,
     )
     return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
 

@@ -93,6 +93,7 @@ def _(plan: n.Deduplicate, context: TraitContext) -> StateBound:
 
 @_bound.register(n.Join)
 @_bound.register(n.MultiJoin)
+@_bound.register(n.CurrentJoin)
 @_bound.register(n.DependentJoin)
 @_bound.register(n.Intersect)
 @_bound.register(n.Recursive)

@@ -142,8 +142,9 @@ def _(plan: n.DependentJoin, context: TraitContext) -> Changes:
     return ALL_CHANGES
 
 
-@_changes.register
-def _(plan: n.TemporalJoin, context: TraitContext) -> Changes:
+@_changes.register(n.TemporalJoin)
+@_changes.register(n.CurrentJoin)
+def _(plan: n.TemporalJoin | n.CurrentJoin, context: TraitContext) -> Changes:
     return changes(plan.left, context)
 
 

@@ -63,6 +63,8 @@ def _expressions(plan: LogicalNode) -> list[Expr]:
             return [condition]
         case n.AsofJoin(left_time=left, right_time=right, equal=equal):
             return [left, right, equal]
+        case n.CurrentJoin(condition=condition):
+            return [condition]
         case n.MultiJoin(keys=keys):
             return [expr for each in keys for expr in each]
         case n.Unnest(collection=collection):

@@ -276,6 +276,12 @@ def _(plan: n.Recursive, context: TraitContext, upsert: bool) -> Iterable[Key]:
     return [] if plan.all else [frozenset(c.id for c in plan.produced)]
 
 
+@_keys.register
+def _(plan: n.CurrentJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
+    _, right_on = equated_columns(plan.condition, plan.left, plan.right)
+    return _of(plan.left, context, upsert) if is_unique_on(plan.right, right_on, context) else []
+
+
 @_keys.register(n.LastRound)
 @_keys.register(n.LookupJoin)
 @_keys.register(n.FromChangelog)

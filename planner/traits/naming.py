@@ -80,6 +80,7 @@ _NAMES: dict[type, str] = {
     n.Recursive: "WITH RECURSIVE",
     n.LastRound: "WITH RECURSIVE",
     n.TemporalJoin: "the temporal join",
+    n.CurrentJoin: "the join as of processing time",
     n.LookupJoin: "the lookup join",
     n.WindowJoin: "the window join",
     n.IntervalJoin: "the interval join",

@@ -166,5 +166,11 @@ def _(plan: LogicalNode, index: int, demand: Demand, context: TraitContext) -> D
 
 
 @_demand.register
+def _(plan: n.CurrentJoin, index: int, demand: Demand, context: TraitContext) -> Demand:
+    # Old rows of a key are found in the state of the right side.
+    return AFTER_IMAGES if index == 1 and is_native_upsert(plan.right, context) else FULL_IMAGES
+
+
+@_demand.register
 def _(plan: n.TemporalJoin, index: int, demand: Demand, context: TraitContext) -> Demand:
     return AFTER_IMAGES if index == 1 and follows_by_after(plan.right, context) else FULL_IMAGES

@@ -33,6 +33,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.IntervalJoinExec: "runtime.operators.interval_join:IntervalJoinOperator",
     plan.TemporalJoinExec: "runtime.operators.temporal_join:TemporalJoinOperator",
     plan.WindowJoinExec: "runtime.operators.window_join:WindowJoinOperator",
+    plan.CurrentJoinExec: "runtime.operators.current_join:CurrentJoinOperator",
     plan.LookupJoinExec: "runtime.operators.lookup_join:LookupJoinOperator",
     plan.SetOperationExec: "runtime.operators.set_operation:SetOperationOperator",
     plan.RecursiveExec: "runtime.operators.recursion:RecursiveOperator",

@@ -19,6 +19,7 @@ from runtime.plan import nodes as p
 from runtime.plan.base import PhysicalNode
 from runtime.plan.call_types import check_aggregate, check_expression
 from runtime.plan.decoding import Wrong
+from runtime.plan.join_invariants import check_nearest, joined_on_one_key
 from runtime.plan.part_invariants import check_frame, check_pattern, check_window, check_zone, not_below, placed, within
 from runtime.plan.parts import AggregateSpec, JoinKind, SortSpec
 from runtime.plan.pattern import UNIVERSAL, MatchValue, ValueSide
@@ -69,10 +70,17 @@ class _Check:
                 return self._of_a_table()
             case p.CalcExec() | p.ExpandExec() | p.ValuesExec() | p.UnnestExec() | p.WatermarkExec() | p.UnionExec():
                 return self._of_rows()
-            case p.HashJoinExec() | p.IntervalJoinExec() | p.TemporalJoinExec() | p.WindowJoinExec() | p.AsofJoinExec():
+            case (
+                p.HashJoinExec()
+                | p.IntervalJoinExec()
+                | p.TemporalJoinExec()
+                | p.WindowJoinExec()
+                | p.AsofJoinExec()
+                | p.CurrentJoinExec()
+            ):
                 return self._joined(self.node)
             case p.MultiJoinExec():
-                return self._all_joined(self.node)
+                return joined_on_one_key(self.node, self._columns)
             case p.GroupAggregateExec() | p.OverAggregateExec() | p.WindowAggregateExec() | p.WindowTableExec():
                 return self._aggregated()
             case p.FromChangelogExec() | p.ToChangelogExec():
@@ -216,7 +224,13 @@ class _Check:
         return [*source.types, *more]
 
     def _joined(
-        self, node: p.HashJoinExec | p.IntervalJoinExec | p.TemporalJoinExec | p.WindowJoinExec | p.AsofJoinExec
+        self,
+        node: p.HashJoinExec
+        | p.IntervalJoinExec
+        | p.TemporalJoinExec
+        | p.WindowJoinExec
+        | p.AsofJoinExec
+        | p.CurrentJoinExec,
     ) -> Sequence[DataType]:
         left, right = node.left.schema, node.right.schema
         self._columns("left_keys", node.left_keys, left)
@@ -240,8 +254,12 @@ class _Check:
                 self._window("left_window", left_window, left)
                 self._window("right_window", right_window, right)
                 check_zone(node.zone)
+            case p.CurrentJoinExec(right_unique=right_unique):
+                self._columns("right_unique", right_unique or (), right)
+                if node.kind not in (JoinKind.INNER, JoinKind.LEFT):
+                    raise Wrong("a join as of processing time is INNER or LEFT").within("kind")
             case p.AsofJoinExec():
-                self._nearest(node)
+                check_nearest(node, self._columns)
             case p.IntervalJoinExec() | p.TemporalJoinExec():
                 self._time(node.left_time, left, "left_time")
                 self._time(node.right_time, right, "right_time")
@@ -250,35 +268,6 @@ class _Check:
             case _:
                 pass
         return left.types if node.kind.left_only else (*left.types, *right.types)
-
-    def _nearest(self, node: p.AsofJoinExec) -> None:
-        left, right = node.left.schema, node.right.schema
-        self._columns("left_unique", node.left_unique or (), left)
-        self._columns("right_unique", node.right_unique or (), right)
-        self._column(node.left_time, left, "left_time")
-        self._column(node.right_time, right, "right_time")
-        if not left[node.left_time].type.is_carried_as(right[node.right_time].type):
-            raise Wrong("both times have one type").within("right_time")
-        if node.kind not in (JoinKind.INNER, JoinKind.LEFT):
-            raise Wrong("an ASOF join is INNER or LEFT").within("kind")
-
-    def _all_joined(self, node: p.MultiJoinExec) -> Sequence[DataType]:
-        for field in ("kinds", "keys", "unique"):
-            if len(getattr(node, field)) != len(node.parts):
-                raise Wrong("there is one for each input").within(field)
-        if not node.parts or node.kinds[0] is not JoinKind.INNER:
-            raise Wrong("the first is INNER").within("kinds")
-        if not set(node.kinds) <= {JoinKind.INNER, JoinKind.LEFT}:
-            raise Wrong("each is INNER or LEFT").within("kinds")
-        self._columns("keys", node.keys[0], node.parts[0].schema)
-        first = [node.parts[0].schema[k].type for k in node.keys[0]]
-        for number, (part, keys, unique) in enumerate(zip(node.parts, node.keys, node.unique, strict=True)):
-            self._columns("keys", keys, part.schema)
-            self._columns("unique", unique or (), part.schema)
-            types = [part.schema[k].type for k in keys]
-            if len(types) != len(first) or not all(a.is_carried_as(b) for a, b in zip(first, types, strict=True)):
-                raise Wrong("all inputs have the same keys").within(number).within("keys")
-        return [t for part in node.parts for t in part.schema.types]
 
     def _aggregated(self) -> Sequence[DataType]:
         source = self.node.inputs[0].schema

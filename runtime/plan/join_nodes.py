@@ -41,7 +41,15 @@ from runtime.plan.state import (
 from runtime.plan.text import both_schemas, columns_text, on_text, pairs_text, shown
 from runtime.spi.lookup import LookupTable
 
-__all__ = ["AsofJoinExec", "HashJoinExec", "IntervalJoinExec", "LookupJoinExec", "MultiJoinExec", "TemporalJoinExec"]
+__all__ = [
+    "AsofJoinExec",
+    "CurrentJoinExec",
+    "HashJoinExec",
+    "IntervalJoinExec",
+    "LookupJoinExec",
+    "MultiJoinExec",
+    "TemporalJoinExec",
+]
 
 
 @node
@@ -416,6 +424,49 @@ class LookupJoinExec(PhysicalNode):
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         return inputs[0]
+
+
+@node
+class CurrentJoinExec(PhysicalNode):
+    """Each row of the left input with the rows that the right one holds at the epoch in which it comes. INNER or LEFT.
+    Keys are compared with `=`; `condition` over both must hold. `right_unique`: as of `HashJoinExec`. `ttl`: as of
+    `LookupJoinExec`."""
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    condition: Expr | None
+    right_unique: tuple[int, ...] | None
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+
+    def text(self) -> str:
+        left, right = self.left.schema, self.right.schema
+        pairs = pairs_text(self.left_keys, self.right_keys, (), left, right)
+        return f"{self.kind.name}{on_text(pairs, self.condition, both_schemas(left, right))}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        right = _joined_side("right", self.right.schema, self.right_keys, self.right_unique, 0)
+        if not self.left.mode.is_retract:
+            return (right,)
+        schema, bound = self.left.schema, until_idle(self.ttl, NOTHING)
+        return (
+            StateSpec("rows", "distinct rows with counts", bound, schema, range(len(schema))),
+            StateSpec("answers", "what was found for each row", bound, owner="rows"),
+            right,
+        )
+
+    def follows(self) -> Follows:
+        return Follows.ARRIVAL
+
+    def division(self) -> Division:
+        return None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return joined(self.kind, self.left_keys, self.right_keys, self.condition, inputs, 1.0)
 
 
 def _joined_side(

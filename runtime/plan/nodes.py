@@ -15,6 +15,7 @@ from runtime.plan.aggregate_nodes import GroupAggregateExec, OverAggregateExec
 from runtime.plan.base import PhysicalNode
 from runtime.plan.join_nodes import (
     AsofJoinExec,
+    CurrentJoinExec,
     HashJoinExec,
     IntervalJoinExec,
     LookupJoinExec,
@@ -55,6 +56,7 @@ __all__ = [
     "AsofJoinExec",
     "CalcExec",
     "ChangelogNormalizeExec",
+    "CurrentJoinExec",
     "DeduplicateExec",
     "DropUpdateBeforeExec",
     "ExpandExec",

@@ -15,6 +15,7 @@ from planner.logical.nodes import (
     Aggregate,
     AsofJoin,
     AssignWatermark,
+    CurrentJoin,
     Deduplicate,
     Except,
     Expand,
@@ -153,9 +154,10 @@ def _(plan: Sink, wanted: Wanted) -> LogicalNode:
 
 
 @_prune.register(Join)
+@_prune.register(CurrentJoin)
 @_prune.register(IntervalJoin)
 @_prune.register(WindowJoin)
-def _(plan: Join | IntervalJoin | WindowJoin, wanted: Wanted) -> LogicalNode:
+def _(plan: Join | CurrentJoin | IntervalJoin | WindowJoin, wanted: Wanted) -> LogicalNode:
     needed = wanted | _reads(plan)
     return plan.with_inputs(_narrow(plan.left, needed), _narrow(plan.right, needed))
 

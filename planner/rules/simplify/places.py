@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.logical.nodes import (
+    CurrentJoin,
     DependentJoin,
     Filter,
     IntervalJoin,
@@ -17,5 +18,17 @@ from planner.logical.nodes import (
 
 __all__ = ["PLACES"]
 
-PLACES = (DependentJoin, Filter, IntervalJoin, Join, LookupJoin, Project, TemporalJoin, Unnest, Values, WindowJoin)
+PLACES = (
+    CurrentJoin,
+    DependentJoin,
+    Filter,
+    IntervalJoin,
+    Join,
+    LookupJoin,
+    Project,
+    TemporalJoin,
+    Unnest,
+    Values,
+    WindowJoin,
+)
 """Classes of node whose expressions the rules of this room rewrite."""

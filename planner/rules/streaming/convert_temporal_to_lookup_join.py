@@ -1,23 +1,34 @@
-"""A temporal join at processing time asks the outside table for each row.
+"""A temporal join at processing time asks the outside table for each row, or keeps the other side to ask it.
 
     TemporalJoin k as of proctime (d.uid = l.uid AND c) X (Scan d)   →   LookupJoin k d(uid = l.uid) on c X
+    TemporalJoin k as of proctime c X Y                              →   CurrentJoin k on c X Y
 
 Equalities of a plain column of the table with the left row or a constant are the keys that the table is asked by;
 filters and other conditions are tested on what comes back. Streaming: no state; changes of the table do not change
-rows that are out. A retraction asks again and may get another answer. PlanningError when no equality gives a key,
-UnsupportedError when the table cannot be asked by key.
+rows that are out. A retraction asks again and may get another answer. PlanningError when no equality gives a key. A
+table that cannot be asked by key, and any other relation, is kept as it is now: state follows its rows.
 """
 
 from __future__ import annotations
 
 from planner.logical.build import null, only_columns, passing
-from planner.logical.nodes import AssignWatermark, Filter, LogicalNode, LookupJoin, Project, Scan, TemporalJoin
+from planner.logical.nodes import (
+    AssignWatermark,
+    CurrentJoin,
+    Filter,
+    LogicalNode,
+    LookupJoin,
+    Project,
+    Scan,
+    TemporalJoin,
+)
 from planner.rule import Rule, RuleContext
 from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.types import BOOLEAN
 from runtime.expr.analysis import columns_of, conjuncts
 from runtime.expr.nodes import Call, Case, Column, ColumnRef, Expr
 from runtime.expr.rewrite import conjunction, substitute
+from runtime.spi.lookup import LookupTable
 
 __all__ = ["RULE"]
 
@@ -25,13 +36,16 @@ __all__ = ["RULE"]
 def convert_temporal_to_lookup_join(node: TemporalJoin, context: RuleContext) -> LogicalNode | None:
     if not node.time.type.is_proctime:
         return None
-    scan, conditions, values = _looked_up(node)
-    if scan.lookup is None:
-        raise UnsupportedError(
-            f'table "{scan.name}" cannot be asked by key, so it cannot be joined as of processing time',
-            span=node.span,
-            hint="use a connector with lookup, or a versioned table (PRIMARY KEY and WATERMARK) AS OF a rowtime column",
-        )
+    looked_up = _looked_up(node)
+    if looked_up is None:
+        if context.batch:
+            raise UnsupportedError(
+                "a join as of processing time needs a table that can be asked by key in batch mode",
+                span=node.span,
+                hint="in batch mode rows have no moment in which they come: write a regular join",
+            )
+        return CurrentJoin(node.left, node.right, node.kind, node.condition)
+    scan, conditions, values, lookup = looked_up
     fields = {c.id: c.name for c in scan.scanned}
     conditions = [*(substitute(c, values) for c in conjuncts(node.condition)), *conditions]
     left = frozenset(c.id for c in node.left.columns)
@@ -50,27 +64,23 @@ def convert_temporal_to_lookup_join(node: TemporalJoin, context: RuleContext) ->
             hint="add ... ON <left column> = <column of the table>",
         )
     pairs = tuple((expr, name) for name, expr in keys.items())
-    join = LookupJoin(node.left, scan.lookup, scan.name, node.kind, pairs, scan.scanned, conjunction(rest))
+    join = LookupJoin(node.left, lookup, scan.name, node.kind, pairs, scan.scanned, conjunction(rest))
     if node.right.columns == scan.scanned:
         return join
     key_column = next(c for c in scan.scanned if c.name == pairs[0][1])
     return Project(join, (*passing(join.columns[: len(left)]), *_right_items(node, values, key_column)))
 
 
-def _looked_up(node: TemporalJoin) -> tuple[Scan, list[Expr], dict[int, Expr]]:
+def _looked_up(node: TemporalJoin) -> tuple[Scan, list[Expr], dict[int, Expr], LookupTable] | None:
     """The scan below the right side, the filters on the way in terms of its columns, and what each column of the
-    right side is."""
+    right side is, and the table to ask; None where there is no such table."""
     chain: list[LogicalNode] = []
     source = node.right
     while isinstance(source, Project | Filter | AssignWatermark):
         chain.append(source)
         source = source.input
-    if not isinstance(source, Scan):
-        raise UnsupportedError(
-            "a join as of processing time needs a table of an outside system on the right",
-            span=node.span,
-            hint="join the table itself, and filter or compute above the join",
-        )
+    if not isinstance(source, Scan) or source.lookup is None:
+        return None
     values: dict[int, Expr] = {c.id: c.ref() for c in source.scanned}
     conditions: list[Expr] = []
     for step in reversed(chain):
@@ -78,7 +88,7 @@ def _looked_up(node: TemporalJoin) -> tuple[Scan, list[Expr], dict[int, Expr]]:
             conditions.extend(substitute(c, values) for c in conjuncts(step.predicate))
         elif isinstance(step, Project):
             values = {id_: substitute(e, values) for id_, e in only_columns(step.items).items()}
-    return source, conditions, values
+    return source, conditions, values, source.lookup
 
 
 def _key(condition: Expr, fields: dict[int, str], left: frozenset[int]) -> tuple[Expr, str] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from planner.logical.nodes import (
     Aggregate,
     AsofJoin,
+    CurrentJoin,
     DependentJoin,
     Except,
     Expand,
@@ -61,6 +62,7 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
             | Aggregate()
             | Join()
             | AsofJoin()
+            | CurrentJoin()
             | DependentJoin()
             | Intersect()
             | Except()
