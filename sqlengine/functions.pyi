@@ -880,10 +880,10 @@ def object_of(class_: Operand, name: Operand, any: Operand, /) -> Expression:
     SQL: OBJECT_OF(<CLASS>, <NAME>, <ANY>)
     """
 
-def object_update(row: Operand, name: Operand, any: Operand, /) -> Expression:
+def object_update(object: Operand, name: Operand, any: Operand, /) -> Expression:
     """A structured object with other values in some fields.
 
-    SQL: OBJECT_UPDATE(<ROW>, <NAME>, <ANY>)
+    SQL: OBJECT_UPDATE(<OBJECT>, <NAME>, <ANY>)
     """
 
 def overlay(character: Operand, character2: Operand, integer: Operand, integer2: Operand = ..., /) -> Expression:

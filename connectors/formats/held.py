@@ -12,6 +12,7 @@ __all__ = ["check_held"]
 
 _HINTS = {
     TypeRoot.BITMAP: "write BITMAP_TO_BYTES(b) into a column of BYTES, and read it with BITMAP_FROM_BYTES",
+    TypeRoot.RAW: "write CAST(r AS BYTES) into a column of BYTES",
     TypeRoot.VARIANT: "write JSON_STRING(v) into a column of STRING, and read it with PARSE_JSON",
 }
 _NO_TYPES: Mapping[TypeRoot, str] = {}

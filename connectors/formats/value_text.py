@@ -19,7 +19,7 @@ def value_text(values: pa.Array, type_: DataType, *, separator: str) -> pa.Array
             return values
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return encode_base64(values)
-        case TypeRoot.DECIMAL | TypeRoot.BITMAP | TypeRoot.VARIANT:
+        case TypeRoot.DECIMAL | TypeRoot.BITMAP | TypeRoot.VARIANT | TypeRoot.RAW:
             return to_text(values, type_, "UTC")
         case TypeRoot.TIME:
             return _without_zero_fraction(values.cast(pa.string()))

@@ -10,9 +10,12 @@ that carries its values:
     TINYINT .. BIGINT           int8 .. int64       TIMESTAMP_LTZ(p)   the same with tz=UTC
     FLOAT DOUBLE                float, double       INTERVAL MONTH     int32 (months)
     DECIMAL(p, s)               decimal128(p, s)    INTERVAL SECOND    duration[ms]
-    ARRAY MAP ROW               list, map, struct   MULTISET<t>        map<t, int32>
+    ARRAY MAP ROW STRUCTURED    list, map, struct   MULTISET<t>        map<t, int32>
     BITMAP                      binary (see runtime/expr/bitmaps.py)
     VARIANT                     string (see runtime/kernels/variants.py)
+    RAW                         binary
+
+A structured type is a ROW that carries the name of its class.
 """
 
 from __future__ import annotations
@@ -53,9 +56,12 @@ __all__ = [
     "char",
     "decimal",
     "from_arrow",
+    "interval",
     "map_of",
     "multiset",
+    "raw",
     "row",
+    "structured",
     "timestamp",
     "timestamp_ltz",
     "varchar",
@@ -92,6 +98,7 @@ class TypeRoot(enum.Enum):
     ROW = "ROW"
     BITMAP = "BITMAP"
     VARIANT = "VARIANT"
+    RAW = "RAW"
     NULL = "NULL"
     DESCRIPTOR = "DESCRIPTOR"
 
@@ -118,7 +125,9 @@ class DataType(Node):
 
     `precision` is the length of character and binary types, the precision of DECIMAL, TIME and TIMESTAMP; `scale`
     belongs to DECIMAL; `children` are the element type (ARRAY, MULTISET), key and value types (MAP); `fields` belong to
-    ROW.
+    ROW. `words` are the class of a structured type (a ROW), the class and serializer of RAW, and the fields that an
+    interval was declared with, `("DAY", "SECOND")`; its `precision` is then that of the first field, and its `scale` the
+    digits of a fraction of seconds.
     `time_attribute` marks rowtime and proctime columns: it travels with bare column references and is lost by any
     function.
     """
@@ -130,12 +139,20 @@ class DataType(Node):
     fields: tuple[RowField, ...] = ()
     nullable: bool = True
     time_attribute: TimeAttribute | None = None
+    words: tuple[str, ...] = ()
 
     def not_null(self) -> DataType:
         return self.with_nullable(False)
 
     def with_nullable(self, nullable: bool) -> DataType:
         return self if self.nullable == nullable else self.with_(nullable=nullable)
+
+    def undeclared(self) -> DataType:
+        """An interval as expressions have it, without the fields that a column of it was declared with."""
+        if not self.is_interval or not self.words:
+            return self
+        plain = INTERVAL_MONTH if self.root is TypeRoot.INTERVAL_MONTH else INTERVAL_SECOND
+        return plain.with_nullable(self.nullable)
 
     def materialized(self) -> DataType:
         """The same type as a plain value, no longer a time attribute."""
@@ -144,6 +161,8 @@ class DataType(Node):
     def same_ignoring_nullability(self, other: DataType) -> bool:
         """Whether values of one are values of the other, nested types included."""
         if self.root is not other.root or self.precision != other.precision or self.scale != other.scale:
+            return False
+        if self.words != other.words:
             return False
         if not self.children and not self.fields and not other.children and not other.fields:
             return True
@@ -190,6 +209,11 @@ class DataType(Node):
         return self.root in (TypeRoot.INTERVAL_MONTH, TypeRoot.INTERVAL_SECOND)
 
     @property
+    def is_structured(self) -> bool:
+        """Whether the type is a ROW with the name of a class."""
+        return self.root is TypeRoot.ROW and bool(self.words)
+
+    @property
     def is_nested(self) -> bool:
         return self.root in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW)
 
@@ -200,13 +224,18 @@ class DataType(Node):
 
     def is_carried_as(self, other: DataType) -> bool:
         """Whether the carried values of one can be read as those of the other: of the same Arrow type, which does not tell
-        a BITMAP from other bytes, and a VARIANT from other texts."""
+        a BITMAP and RAW from other bytes, and a VARIANT from other texts."""
         return self.arrow == other.arrow and _same_forms(self, other)
 
     @property
     def arrow(self) -> pa.DataType:
         """The Arrow type that carries the values."""
         return _arrow(self)
+
+    @property
+    def summary(self) -> str:
+        """The spelling for people: of RAW without its serializer, `RAW('java.lang.Long', '...')`."""
+        return str(_summarized(self))
 
     def __str__(self) -> str:
         """Flink's spelling, for example `DECIMAL(10, 2) NOT NULL`, `TIMESTAMP(3) *ROWTIME*`."""
@@ -216,7 +245,7 @@ class DataType(Node):
         return text if self.nullable else text + " NOT NULL"
 
 
-_OF_THEIR_OWN = frozenset({TypeRoot.BITMAP, TypeRoot.VARIANT})
+_OF_THEIR_OWN = frozenset({TypeRoot.BITMAP, TypeRoot.VARIANT, TypeRoot.RAW})
 """Types that are carried as bytes or texts of one form only, and have no order."""
 _INTEGERS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 
@@ -277,8 +306,35 @@ def row(*fields: tuple[str, DataType]) -> DataType:
     return DataType(TypeRoot.ROW, fields=tuple(RowField(name, type_) for name, type_ in fields))
 
 
+def structured(class_name: str, *fields: tuple[str, DataType]) -> DataType:
+    """A ROW with the name of a class."""
+    return row(*fields).with_(words=(class_name,))
+
+
+def raw(class_name: str, serializer: str) -> DataType:
+    """Bytes that only the serializer of a class can read."""
+    return DataType(TypeRoot.RAW, words=(class_name, serializer))
+
+
+_MONTHS = ("YEAR", "QUARTER", "MONTH")
+
+
+def interval(first: str, last: str | None = None, precision: int = 2, fraction: int = 6) -> DataType:
+    """An interval from one field to another, `interval("DAY", "SECOND", 3, 6)`; `precision` is that of YEAR and DAY."""
+    words = (first,) if last is None else (first, last)
+    if first in _MONTHS:
+        root, plain = TypeRoot.INTERVAL_MONTH, words == ("MONTH",)
+    else:
+        root, plain = TypeRoot.INTERVAL_SECOND, words == ("SECOND",) and fraction == 3
+    if plain:
+        return INTERVAL_MONTH if root is TypeRoot.INTERVAL_MONTH else INTERVAL_SECOND
+    scale = fraction if words[-1] == "SECOND" else 0
+    return DataType(root, precision if first in ("YEAR", "DAY") else 0, scale, words=words)
+
+
 def _same_forms(a: DataType, b: DataType) -> bool:
-    if a.root is not b.root and (a.root in _OF_THEIR_OWN or b.root in _OF_THEIR_OWN):
+    own = a.root in _OF_THEIR_OWN or b.root in _OF_THEIR_OWN
+    if own and (a.root is not b.root or a.words != b.words):
         return False
     parts = zip((*a.children, *(f.type for f in a.fields)), (*b.children, *(f.type for f in b.fields)), strict=False)
     return all(_same_forms(x, y) for x, y in parts)
@@ -311,6 +367,7 @@ _SIMPLE_ARROW: dict[TypeRoot, pa.DataType] = {
     TypeRoot.INTERVAL_SECOND: pa.duration("ms"),
     TypeRoot.BITMAP: pa.binary(),
     TypeRoot.VARIANT: pa.string(),
+    TypeRoot.RAW: pa.binary(),
     TypeRoot.NULL: pa.null(),
     TypeRoot.DESCRIPTOR: pa.string(),
 }
@@ -371,11 +428,40 @@ def _spell(t: DataType) -> str:
             return f"{t.root.value}({t.precision})"
         case TypeRoot.DECIMAL:
             return f"DECIMAL({t.precision}, {t.scale})"
+        case TypeRoot.INTERVAL_SECOND | TypeRoot.INTERVAL_MONTH if t.words:
+            return _spell_interval(t)
         case TypeRoot.INTERVAL_SECOND:
             return f"INTERVAL SECOND({t.precision})"
         case TypeRoot.ARRAY | TypeRoot.MULTISET | TypeRoot.MAP:
             return f"{t.root.value}<{', '.join(str(c) for c in t.children)}>"
         case TypeRoot.ROW:
-            return f"ROW<{', '.join(f'`{f.name}` {f.type}' for f in t.fields)}>"
+            fields = ", ".join(f"`{f.name}` {f.type}" for f in t.fields)
+            return f"STRUCTURED<{_quoted(t.words[0])}, {fields}>" if t.words else f"ROW<{fields}>"
+        case TypeRoot.RAW:
+            return f"RAW({', '.join(map(_quoted, t.words))})"
         case _:
             return t.root.value
+
+
+def _summarized(t: DataType) -> DataType:
+    if t.root is TypeRoot.RAW:
+        return t.with_(words=(t.words[0], "..."))
+    if not t.children and not t.fields:
+        return t
+    return t.with_(
+        children=tuple(_summarized(c) for c in t.children),
+        fields=tuple(f.with_(type=_summarized(f.type)) for f in t.fields),
+    )
+
+
+def _spell_interval(t: DataType) -> str:
+    first = f"{t.words[0]}({t.precision})" if t.precision else t.words[0]
+    if t.words[0] == "SECOND":
+        return f"INTERVAL SECOND({t.scale})"
+    if len(t.words) == 1:
+        return f"INTERVAL {first}"
+    return f"INTERVAL {first} TO {t.words[1]}" + (f"({t.scale})" if t.words[1] == "SECOND" else "")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

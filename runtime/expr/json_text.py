@@ -24,7 +24,7 @@ from runtime.expr.lists import built, parts_of
 __all__ = ["big_decimals", "json_text", "quoted", "serializable"]
 
 _R = TypeRoot
-_REFUSED = frozenset({_R.TIME, _R.INTERVAL_MONTH, _R.INTERVAL_SECOND, _R.DESCRIPTOR, _R.BITMAP})
+_REFUSED = frozenset({_R.TIME, _R.INTERVAL_MONTH, _R.INTERVAL_SECOND, _R.DESCRIPTOR, _R.BITMAP, _R.RAW})
 _Floats = Callable[[pa.Array], pa.Array]
 _SPECIAL = r'[\x00-\x1f"\\]'
 

@@ -73,8 +73,13 @@ def _merge(a: DataType, b: DataType) -> DataType | None:
         return _merge_strings(a, b).with_nullable(nullable)
     if a.root is not b.root:
         return None
+    if a.is_interval:
+        # Intervals of other fields meet in the interval that expressions have.
+        return a.undeclared().with_nullable(nullable)
+    if a.words != b.words:
+        return None
     match a.root:
-        case _R.TIME | _R.TIMESTAMP | _R.TIMESTAMP_LTZ | _R.INTERVAL_SECOND:
+        case _R.TIME | _R.TIMESTAMP | _R.TIMESTAMP_LTZ:
             return a.with_(precision=max(a.precision, b.precision), nullable=nullable)
         case _R.ARRAY | _R.MAP | _R.MULTISET:
             children = [common_type(pair) for pair in zip(a.children, b.children, strict=True)]
@@ -83,6 +88,8 @@ def _merge(a: DataType, b: DataType) -> DataType | None:
             return a.with_(children=tuple(children), nullable=nullable)
         case _R.ROW:
             if len(a.fields) != len(b.fields):
+                return None
+            if a.words and [f.name for f in a.fields] != [f.name for f in b.fields]:
                 return None
             fields: list[RowField] = []
             for mine, other in zip(a.fields, b.fields, strict=True):
@@ -178,21 +185,23 @@ _IMPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     _R.INTERVAL_SECOND: frozenset({_R.INTERVAL_SECOND}),
     _R.BITMAP: frozenset({_R.BITMAP}),
     _R.VARIANT: frozenset({_R.VARIANT}),
+    _R.RAW: frozenset({_R.RAW}),
 }
 _TIME_SOURCES = frozenset({_R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ})
 _EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
-    _R.BINARY: _CHARS | _BYTES,
-    _R.VARBINARY: _CHARS | _BYTES,
+    _R.BINARY: _CHARS | _BYTES | {_R.RAW},
+    _R.VARBINARY: _CHARS | _BYTES | {_R.RAW},
     _R.BOOLEAN: _CHARS | _NUMBERS | {_R.BOOLEAN},
     **dict.fromkeys(_NUMBERS, _CHARS | _NUMBERS | {_R.BOOLEAN}),
     _R.DATE: _CHARS | {_R.DATE, _R.TIMESTAMP, _R.TIMESTAMP_LTZ},
     _R.TIME: _CHARS | {_R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ},
     _R.TIMESTAMP: _CHARS | _TIME_SOURCES,
     _R.TIMESTAMP_LTZ: _CHARS | _TIME_SOURCES,
-    _R.INTERVAL_MONTH: frozenset({_R.INTERVAL_MONTH, _R.INT}),
-    _R.INTERVAL_SECOND: frozenset({_R.INTERVAL_SECOND, _R.BIGINT}),
+    _R.INTERVAL_MONTH: _INTS | {_R.INTERVAL_MONTH},
+    _R.INTERVAL_SECOND: _INTS | {_R.INTERVAL_SECOND},
     _R.BITMAP: frozenset({_R.BITMAP}),
     _R.VARIANT: frozenset({_R.VARIANT}),
+    _R.RAW: frozenset({_R.RAW}),
 }
 _IN_VARIANTS = _CHARS | _NUMBERS | {_R.BOOLEAN, _R.VARIANT}
 
@@ -205,16 +214,19 @@ def implicit_cast(source: DataType, target: DataType) -> bool:
 def explicit_cast(source: DataType, target: DataType) -> bool:
     """Whether CAST and TRY_CAST take the pair; it may still fail on a row."""
     if target.is_character:
-        return source.root is not _R.DESCRIPTOR
-    if source.root is _R.INT and target.root is _R.INTERVAL_MONTH:
-        # Flink: a bare CAST(12 AS INTERVAL YEAR TO MONTH) is refused by name, CAST(5 AS INTERVAL MONTH) is not; both
-        # mean months.
-        return True
+        return source.root is not _R.DESCRIPTOR and not _holds_raw(source)
+    if target.is_interval and source.is_integer and len(target.words) > 1:
+        return False
     if source.root is _R.VARIANT:
         return _from_variant(target)
     if target.root is _R.VARIANT:
         return _to_variant(source)
     return _castable(source, target, _EXPLICIT)
+
+
+def _holds_raw(type_: DataType) -> bool:
+    """Whether a value may hold RAW: its text is that of an object of Java, which is not there."""
+    return type_.root is _R.RAW or any(_holds_raw(t) for t in (*type_.children, *(f.type for f in type_.fields)))
 
 
 def _from_variant(target: DataType) -> bool:
@@ -247,6 +259,8 @@ def _castable(source: DataType, target: DataType, rules: dict[TypeRoot, frozense
                 _castable_child(s.type, t.type, rules) for s, t in zip(source.fields, target.fields, strict=True)
             )
         return all(_castable_child(s, t, rules) for s, t in zip(source.children, target.children, strict=True))
+    if source.root is _R.RAW and target.root is _R.RAW and source.words != target.words:
+        return False
     return source.root in rules.get(target.root, frozenset())
 
 

@@ -317,6 +317,8 @@ def _check(made: Node) -> None:
 
 _LENGTHS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY})
 _FRACTIONS = frozenset({TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.INTERVAL_SECOND})
+_INTERVALS = frozenset({TypeRoot.INTERVAL_SECOND, TypeRoot.INTERVAL_MONTH})
+_WORDS = {TypeRoot.ROW: (0, 1), TypeRoot.RAW: (2,), **dict.fromkeys(_INTERVALS, (0, 1, 2))}
 _CHILDREN = {TypeRoot.ARRAY: 1, TypeRoot.MULTISET: 1, TypeRoot.MAP: 2}
 
 
@@ -326,14 +328,18 @@ def _check_type(type_: DataType) -> None:
         fits = 0 <= precision < 1 << 31
     elif root is TypeRoot.DECIMAL:
         fits = 1 <= precision <= 38 and 0 <= scale <= precision
+    elif root in _INTERVALS and type_.words:
+        fits = 0 <= precision <= 9 and 0 <= scale <= 9
     elif root in _FRACTIONS:
         fits = 0 <= precision <= 9
     else:
         fits = precision == 0
-    if not fits or (scale and root is not TypeRoot.DECIMAL):
+    if not fits or (scale and root is not TypeRoot.DECIMAL and not (root in _INTERVALS and type_.words)):
         raise Wrong(f"{root.value} cannot have the precision {precision} and the scale {scale}")
     if len(type_.children) != _CHILDREN.get(root, 0) or (type_.fields and root is not TypeRoot.ROW):
         raise Wrong(f"{root.value} has other parts than these")
+    if len(type_.words) not in _WORDS.get(root, (0,)):
+        raise Wrong(f"{root.value} has other words than these")
     if type_.time_attribute is not None and not type_.is_timestamp:
         raise Wrong(f"{root.value} is no {type_.time_attribute.value}")
 

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
+from runtime.core.errors import BindError, Span, SqlSyntaxError, TypeMismatchError, did_you_mean
 from runtime.core.rooms import Room
 from runtime.core.types import STRING, VARIANT, DataType, RowField, TypeRoot, array, char, map_of
 from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal, Parameter
 from runtime.expr.nullability import cast_type
+from runtime.expr.time_range import limits, out_of_range
 from runtime.expr.typing import comparison_type, explicit_cast, implicit_cast
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
 from sqlengine.bind.operators import comparison
 from sqlengine.bind.session import ExpressionRules
+from sqlengine.parse.literals import interval_unit
 from sqlengine.parse.nodes import Assigned, MapConstructor
 from sqlengine.parse.spans import span_of
 
@@ -67,19 +69,29 @@ def get_field(row: Expr, name: str, span: Span | None) -> Expr:
                 TypeRoot.VARIANT: f"the member of a variant is v['{name}']",
             }.get(row.type.root),
         )
-    for index, field in enumerate(row.type.fields):
-        if field.name == name:
-            if isinstance(row, Call) and row.function == "ROW":
-                return row.args[index]
-            nullable = field.type.nullable or row.type.nullable
-            key = Literal(name, char(len(name)).not_null())
-            return Call("GET_FIELD", (row, key), field.type.with_nullable(nullable), span=span)
+    index = _field_index(row.type, name)
+    if index is not None:
+        field = row.type.fields[index]
+        if isinstance(row, Call) and row.function == "ROW":
+            return row.args[index]
+        nullable = field.type.nullable or row.type.nullable
+        key = Literal(field.name, char(len(field.name)).not_null())
+        return Call("GET_FIELD", (row, key), field.type.with_nullable(nullable), span=span)
     raise BindError(
         f'the row has no field "{name}"',
         code="E1207",
         span=span,
         hint=did_you_mean(name, [f.name for f in row.type.fields]),
     )
+
+
+def _field_index(row: DataType, name: str) -> int | None:
+    """Which field a name means: the one that is called so, or the first that differs in case only, as in Flink."""
+    names = [f.name for f in row.fields]
+    if name in names:
+        return names.index(name)
+    lower = [n.lower() for n in names]
+    return lower.index(name.lower()) if name.lower() in lower else None
 
 
 def _item(binder: ExpressionRules, tree: exp.Bracket) -> Expr:
@@ -173,6 +185,10 @@ def _cast_hint(source: DataType, target: DataType) -> str:
         return "EXTRACT takes a part of a time, UNIX_TIMESTAMP and TIMESTAMPDIFF count its seconds"
     if source.is_numeric and target.root in times:
         return "TO_TIMESTAMP_LTZ makes a time of a number of seconds or milliseconds"
+    if target.is_interval and source.is_integer:
+        return f"a number becomes an interval of one field, for example CAST(.. AS INTERVAL {target.words[-1]})"
+    if source.root is TypeRoot.RAW:
+        return "CAST(.. AS BYTES) gives its bytes"
     if source.root is TypeRoot.VARIANT:
         return f"JSON has no such values: CAST(CAST(.. AS STRING) AS {target.with_nullable(True)}) reads a text"
     if target.root is TypeRoot.VARIANT:
@@ -190,6 +206,7 @@ def cast_explicitly(value: Expr, target: DataType, safe: bool, span: Span | None
             span=span,
             hint=_cast_hint(value.type, target),
         )
+    target = target.undeclared()
     if isinstance(value, Parameter) and value.type.root is TypeRoot.NULL:
         return cast_to(value, target, span)
     if isinstance(value, Literal) and value.value is None:
@@ -237,8 +254,32 @@ def _cast(binder: ExpressionRules, tree: exp.Cast) -> Expr:
     target, written = tree.args["to"].data_type, tree.this
     if target.root is TypeRoot.ARRAY and isinstance(written, exp.Literal) and written.is_string:
         return written_array(written, target, safe=isinstance(tree, exp.TryCast))
-    value = binder.bind(tree.this)
-    return cast_explicitly(value, tree.args["to"].data_type, isinstance(tree, exp.TryCast), span_of(tree))
+    value = binder.bind(written)
+    if target.is_interval and _is_number(written) and isinstance(value, Literal) and len(target.words) < 2:
+        return _interval_of(value, target, span_of(tree))
+    return cast_explicitly(value, target, isinstance(tree, exp.TryCast), span_of(tree))
+
+
+def _is_number(written: exp.Expr) -> bool:
+    number = written.this if isinstance(written, exp.Neg) else written
+    return isinstance(number, exp.Literal) and not number.is_string and "e" not in str(number.this).lower()
+
+
+def _interval_of(number: Literal, target: DataType, span: Span | None) -> Expr:
+    """A number that stands in the statement as so many of the interval's field. Any other number is, as in Flink, one of
+    months or milliseconds, whatever the field."""
+    plain = target.undeclared().not_null()
+    unit = target.words[0] if target.words else str(target).split()[1].partition("(")[0]
+    amount = int(number.value * interval_unit(unit))
+    low, high = limits(plain)
+    if not low <= amount <= high:
+        raise SqlSyntaxError(
+            f"the interval of {number.value} {unit} is out of range",
+            code="E1308",
+            span=span,
+            hint=out_of_range(plain).hint,
+        )
+    return Literal(amount, plain)
 
 
 def _assigned(binder: ExpressionRules, tree: Assigned) -> Expr:

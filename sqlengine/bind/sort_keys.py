@@ -14,22 +14,22 @@ __all__ = ["check_order", "sort_key"]
 
 def _unordered(type_: DataType) -> DataType | None:
     """The type, or the one inside a ROW, whose values have no order."""
-    if type_.root.value in ("ARRAY", "MAP", "MULTISET", "BITMAP", "VARIANT"):
+    if type_.root.value in ("ARRAY", "MAP", "MULTISET", "BITMAP", "VARIANT", "RAW") or type_.is_structured:
         return type_
     return next((t for f in type_.fields if (t := _unordered(f.type)) is not None), None)
 
 
 def check_order(value: Expr, item: exp.Ordered) -> None:
     """Raise TypeMismatchError E1302 for a key of ORDER BY whose values have no order: arrays, maps, multisets, bitmaps,
-    variants."""
+    variants, structured types, RAW."""
     unordered = _unordered(value.type)
     if unordered is not None:
         raise TypeMismatchError(
-            f"rows cannot be ordered by {with_article(unordered.root.value)}",
+            f"rows cannot be ordered by {with_article('structured type' if unordered.is_structured else unordered.root.value)}",
             code="E1302",
             span=span_of(item),
             hint="order by what it holds: a[1] of an ARRAY, m['key'] of a MAP, CARDINALITY(m), BITMAP_CARDINALITY(b),"
-            " CAST(v['key'] AS INT) of a VARIANT",
+            " CAST(v['key'] AS INT) of a VARIANT, o.name of a structured type, CAST(r AS BYTES) of RAW",
         )
 
 

@@ -18,12 +18,13 @@ from sqlengine.parse.nodes import IntervalLiteral, TemporalLiteral
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.types import TypeGrammar
 
-__all__ = ["INTERVAL_FIELDS", "TIME_UNITS", "LiteralGrammar", "interval_value"]
+__all__ = ["INTERVAL_FIELDS", "TIME_UNITS", "LiteralGrammar", "interval_unit", "interval_value"]
 
 INTERVAL_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _WITHIN = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}
+_MOST_DIGITS = 9
 _INTERVAL_UNITS = (*_MONTHS, *_MILLIS)
 
 TIME_UNITS = frozenset(
@@ -135,6 +136,11 @@ class LiteralGrammar(TypeGrammar):
         return word
 
 
+def interval_unit(unit: str) -> int:
+    """How many months or milliseconds a field of an interval is."""
+    return _MONTHS.get(unit) or _MILLIS[unit]
+
+
 def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
     """What an interval amounts to: (months, None) or (None, milliseconds).
 
@@ -169,6 +175,7 @@ def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
             span=span_of(tree),
             hint=f"for example {_example(units)}",
         )
+    _check_digits(tree, match, units)
     if first in _MONTHS:
         return sign * sum(int(n) * _MONTHS[u] for n, u in zip(match.groups(), units, strict=True)), None
     numbers = match.groups()
@@ -176,6 +183,27 @@ def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
     if units[-1] == "SECOND" and numbers[-1]:
         millis += int(Decimal(f"0.{numbers[-1]}") * 1000)
     return None, sign * millis
+
+
+def _check_digits(tree: IntervalLiteral, match: re.Match[str], units: list[str]) -> None:
+    """Refuse a number with more digits than the interval says, `INTERVAL '1000' DAY(3)`; where it says nothing, any."""
+    precision, fraction = tree.args.get("precision"), tree.args.get("fraction")
+    leading = match.group(1).lstrip("0")
+    if precision is not None and len(leading) > precision:
+        raise SqlSyntaxError(
+            f"{match.group(1)} has more digits than {units[0]}({precision})",
+            code="E1308",
+            span=span_of(tree),
+            hint=f"write {units[0]}({len(leading)})" if len(leading) <= _MOST_DIGITS else None,
+        )
+    behind = match.group(match.lastindex or 1) if units[-1] == "SECOND" and "." in match.group() else ""
+    if fraction is not None and len(behind) > fraction:
+        raise SqlSyntaxError(
+            f"'{tree.args['this']}' has more digits behind the point than SECOND({fraction})",
+            code="E1308",
+            span=span_of(tree),
+            hint="write more digits of the fraction: SECOND(2, 6), DAY TO SECOND(6)",
+        )
 
 
 def _example(units: list[str]) -> str:

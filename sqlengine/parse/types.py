@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from runtime.core import types
+from runtime.core.class_names import CLASS_NAME_HINT, SNAPSHOT_HINT, is_class_name, is_snapshot
 from runtime.core.errors import UnsupportedError
 from runtime.core.rooms import Room
 from runtime.core.types import STRING_LENGTH, DataType, RowField, TypeRoot
@@ -55,12 +56,13 @@ _OF_POSTGRES: dict[str, DataType] = {
 }
 """PostgreSQL's names of types that mean nothing else here."""
 _LATER = {
-    "RAW": "RAW",
-    "STRUCTURED": "a structured type",
     "TIMESTAMP_TZ": "TIMESTAMP WITH TIME ZONE",
 }
-_YEAR_MONTH = ("YEAR", "MONTH")
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+_FIELDS = {"YEAR": ("MONTH",), "DAY": ("HOUR", "MINUTE", "SECOND"), "HOUR": ("MINUTE", "SECOND"), "MINUTE": ("SECOND",)}
+"""What an interval goes to, by the field it begins with."""
+_MOST_DIGITS = {"YEAR": 4, "DAY": 6}
+"""Digits of the first field of an interval; of the others 9."""
 _KNOWN = (
     *_PLAIN,
     "CHAR",
@@ -76,6 +78,8 @@ _KNOWN = (
     "MAP",
     "MULTISET",
     "ROW",
+    "STRUCTURED",
+    "RAW",
 )
 
 
@@ -154,6 +158,10 @@ class TypeGrammar(Cursor):
                 return types.map_of(key, value)
             case "ROW":
                 return self._row_type()
+            case "STRUCTURED":
+                return self._structured_type()
+            case "RAW":
+                return self._raw_type()
         if word in _LATER:
             self._unsupported(_LATER[word], start.start)
         plain = _PLAIN.get(word) or _OF_POSTGRES.get(word)
@@ -198,28 +206,68 @@ class TypeGrammar(Cursor):
         return types.timestamp(precision)
 
     def _interval_type(self) -> DataType:
-        unit = self.expect_any(*_UNITS)
-        self._size("precision", 1, 9, 2)
+        start = self.token
+        first = self.expect_any(*_UNITS)
+        precision, fraction, last = 2, 6, None
+        if self.match("("):
+            if first == "SECOND":
+                fraction = self._bounded("precision", 0, 9)
+                if self.match(","):  # the standard's SECOND(digits, digits of the fraction)
+                    fraction = self._bounded("precision", 0, 9)
+            else:
+                precision = self._bounded("precision", 1, _MOST_DIGITS.get(first, 9))
+            self.expect(")")
         if self.match("TO"):
-            unit = self.expect_any(*_UNITS)
-            self._size("precision", 0, 9, 6)
-        return types.INTERVAL_MONTH if unit in _YEAR_MONTH or unit == "QUARTER" else types.INTERVAL_SECOND
+            last = self.expect_any(*_UNITS)
+            if last not in _FIELDS.get(first, ()):
+                self.refuse(f"an interval cannot go from {first} to {last}", start)
+            if last == "SECOND":
+                fraction = self._size("precision", 0, 9, 6)
+        return types.interval(first, last, precision, fraction)
 
     def _row_type(self) -> DataType:
         if self.match("<>"):
             return DataType(TypeRoot.ROW)
         close = ">" if self.expect_any("<", "(") == "<" else ")"
+        return DataType(TypeRoot.ROW, fields=() if self.match(close) else self._fields(close))
+
+    def _structured_type(self) -> DataType:
+        self.expect("<")
+        name = self._class_name()
+        fields: tuple[RowField, ...] = ()
+        if not self.match(">"):
+            self.expect(",")
+            fields = () if self.match(">") else self._fields(">")
+        return DataType(TypeRoot.ROW, fields=fields, words=(name,))
+
+    def _class_name(self) -> str:
+        token, name = self.token, self.string("the name of a class in single quotes").value
+        if not is_class_name(name):
+            self.refuse(f"'{name}' is no name of a class", token, CLASS_NAME_HINT)
+        return name
+
+    def _raw_type(self) -> DataType:
+        self.expect("(")
+        class_name = self._class_name()
+        self.expect(",")
+        token, serializer = self.token, self.string("the snapshot of a serializer in single quotes").value
+        if not is_snapshot(serializer):
+            self.refuse(f"'{serializer}' is no snapshot of a serializer", token, SNAPSHOT_HINT)
+        self.expect(")")
+        return types.raw(class_name, serializer)
+
+    def _fields(self, close: str) -> tuple[RowField, ...]:
         fields: list[RowField] = []
-        while not self.match(close):
-            if fields:
-                self.expect(",")
+        while True:
             name = self.identifier("a field name", reserved=True)
             if any(field.name == name.name for field in fields):
                 self.refuse(f'the field "{name.name}" is there twice', self.previous)
             field_type = self.data_type()
             comment = self.advance().value if self.token.kind is STRING else None
             fields.append(RowField(name.name, field_type, comment))
-        return DataType(TypeRoot.ROW, fields=tuple(fields))
+            if self.match(close):
+                return tuple(fields)
+            self.expect(",")
 
     def _unsupported(self, what: str, start: int, hint: str | None = None) -> None:
         raise UnsupportedError(

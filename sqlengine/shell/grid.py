@@ -47,6 +47,7 @@ _TEXTS = frozenset(
         TypeRoot.ROW,
         TypeRoot.BITMAP,
         TypeRoot.VARIANT,
+        TypeRoot.RAW,
     )
 )
 

@@ -120,7 +120,7 @@ def column_rows(session: Session, thing: CatalogObject) -> list[tuple[Any, ...]]
             origin = f" FROM '{declared.key}'" if declared.key != declared.name else ""
             extras = f"METADATA{origin}{' VIRTUAL' if declared.virtual else ''}"
         mark = watermark.text if watermark is not None and watermark.column == (column.name,) else None
-        type_text = str(column.type.with_nullable(True))
+        type_text = column.type.with_nullable(True).summary
         key_text = f"PRI({', '.join(key)})" if column.name in key else None
         rows.append((column.name, type_text, column.type.nullable, key_text, extras, mark, comments.get(column.name)))
     return rows

@@ -183,7 +183,7 @@ def path_sql(path: str) -> str:
 
 def type_sql(type_: DataType) -> str:
     """A type as CAST takes it, without NOT NULL."""
-    return str(type_.materialized().with_nullable(True)).replace("INTERVAL SECOND(3)", "INTERVAL DAY TO SECOND(3)")
+    return str(type_.materialized().with_nullable(True))
 
 
 def value_sql(value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.core import types as sql
+from runtime.core.class_names import CLASS_NAME_HINT, is_class_name
 from runtime.core.errors import TypeMismatchError
 from runtime.core.schema import Field, Schema
 from runtime.core.types import DataType, from_arrow
@@ -160,7 +161,7 @@ class DataTypes:
         return "MINUTE"
 
     @staticmethod
-    def SECOND(precision: int = 3) -> str:
+    def SECOND(precision: int = 6) -> str:
         """A unit of `INTERVAL`."""
         return f"SECOND({precision})"
 
@@ -200,6 +201,18 @@ class DataTypes:
         """A field of a ROW; its description is for readers of the program."""
         del description
         return name, to_type(data_type)
+
+    @staticmethod
+    def STRUCTURED(class_name: str, row_fields: Sequence[tuple[str, DataType]] = (), nullable: bool = True) -> DataType:
+        """A row of named fields with the name of a class: `STRUCTURED("com.example.User", [FIELD("name", STRING())])`."""
+        if not is_class_name(class_name):
+            raise TypeMismatchError(f"{class_name!r} is no name of a class", code="E1324", hint=CLASS_NAME_HINT)
+        return sql.structured(class_name, *row_fields).with_nullable(nullable)
+
+    @staticmethod
+    def RAW(class_name: str, serializer: str, nullable: bool = True) -> DataType:
+        """Bytes that only the serializer of a class of Java can read; `serializer` is its snapshot as text."""
+        return to_type(f"RAW({value_sql(class_name)}, {value_sql(serializer)})").with_nullable(nullable)
 
     @staticmethod
     def ROW(row_fields: Sequence[tuple[str, DataType]] = (), nullable: bool = True) -> DataType:

@@ -20,6 +20,7 @@ from runtime.expr.function import EvalContext, Value
 from runtime.expr.given import given
 from sqlengine.api.rows import python_values
 from sqlengine.user_functions.failures import failed_call
+from sqlengine.user_functions.objects import of_objects, taking_objects
 
 __all__ = ["as_column", "called", "columns_of", "row_calls", "vector_calls"]
 
@@ -27,6 +28,8 @@ __all__ = ["as_column", "called", "columns_of", "row_calls", "vector_calls"]
 def row_calls(name: str, function: Callable[..., Any], *, is_async: bool = False) -> Callable[..., Value]:
     """An evaluation that calls the function with the values of each row, in order; NULL is None. The calls of an async
     function run side by side."""
+
+    function = taking_objects(function)
 
     def evaluate(context: EvalContext, *args: Value) -> Value:
         columns = columns_of(args, context.arg_types, context.num_rows)
@@ -131,6 +134,8 @@ def _converted(name: str, values: Any, type_: DataType) -> pa.Array:
     try:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
+        if isinstance(values, list) and _has_fields(type_):
+            values = [of_objects(value) for value in values]
         values = given(values, type_)
         if isinstance(values, pa.Array):
             return values if values.type == arrow else values.cast(arrow)
@@ -146,6 +151,10 @@ def _converted(name: str, values: Any, type_: DataType) -> pa.Array:
             code="E2111",
             hint="return values of the declared result type",
         ) from error
+
+
+def _has_fields(type_: DataType) -> bool:
+    return bool(type_.fields) or any(map(_has_fields, type_.children))
 
 
 def _rows_of_frame(frame: Any, arrow: pa.DataType) -> pa.Array:

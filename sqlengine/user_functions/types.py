@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
 import inspect
@@ -16,6 +17,7 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.expr.function import ArgumentType, Signature
 from runtime.expr.typing import implicit_cast
 from sqlengine.table_api.data_types import column_types, to_type
+from sqlengine.user_functions.objects import is_data_class
 
 __all__ = ["argument_types", "positional", "result_of", "row_of", "signature"]
 
@@ -38,6 +40,8 @@ def _of_annotation(annotation: Any) -> DataType | None:
     none."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
+    if is_data_class(annotation):
+        return _of_class(annotation)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         real = [a for a in args if a is not type(None)]
@@ -56,6 +60,20 @@ def _of_annotation(annotation: Any) -> DataType | None:
     if origin in (Iterator, Iterable):
         return _of_annotation(args[0])
     return None
+
+
+def _of_class(class_: Any) -> DataType | None:
+    """A dataclass as a structured type with the class's name; None when a field has no SQL type."""
+    hints = typing.get_type_hints(class_)
+    parts = [(f.name, _of_annotation(hints[f.name])) for f in dataclasses.fields(class_)]
+    name = f"{class_.__module__}.{class_.__name__}"
+    if any(t is None for _, t in parts):
+        return None
+    return sql.structured(name, *((n, t) for n, t in parts if t is not None))
+
+
+def _has_class(annotation: Any) -> bool:
+    return is_data_class(annotation) or any(map(_has_class, typing.get_args(annotation)))
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
@@ -114,7 +132,9 @@ def argument_types(function: Callable[..., Any], given: Any, *, skip: int = 0) -
     parameters = list(inspect.signature(function).parameters.values())[skip:]
     hints = _annotations(function)
     plain = [p for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
-    return [_of_annotation(hints.get(p.name)) for p in plain]
+    # A row becomes an instance of a dataclass by the names of its fields, whatever its type: `taking_objects`.
+    found = (hints.get(p.name) for p in plain)
+    return [None if _has_class(annotation) else _of_annotation(annotation) for annotation in found]
 
 
 def signature(

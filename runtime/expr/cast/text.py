@@ -2,11 +2,12 @@
 
 BOOLEAN `TRUE`; DECIMAL with all digits of its scale; FLOAT and DOUBLE as Java prints them; TIMESTAMP(p) with p digits
 of fraction; TIMESTAMP_LTZ in the session's time zone; intervals `+1-02` and `+1 02:03:04.000`; ARRAY `[a, NULL]`, MAP
-`{k=v}`, ROW `(a, b)`.
+`{k=v}`, ROW `(a, b)`, a structured type `(x=a, y=b)`; RAW, which has no text in SQL, as `x'0a'`.
 """
 
 from __future__ import annotations
 
+import binascii
 import secrets
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ def to_text(array: pa.Array, type_: DataType, time_zone: str) -> pa.Array:
     match type_.root:
         case _R.CHAR | _R.VARCHAR | _R.DESCRIPTOR | _R.VARIANT:
             return array
+        case _R.RAW:
+            return _hexadecimal(array)
         case _R.BINARY | _R.VARBINARY:
             return bytes_as_text(array)
         case _R.BITMAP:
@@ -68,6 +71,17 @@ def to_text(array: pa.Array, type_: DataType, time_zone: str) -> pa.Array:
             return pa.nulls(len(array), pa.string())
         case _:
             return pc.cast(array, pa.string())
+
+
+def _hexadecimal(array: pa.Array) -> pa.Array:
+    if not len(array):
+        return pa.array([], pa.string())
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
+    data = array.buffers()[2]
+    digits = binascii.hexlify(b"" if data is None else data[int(offsets[0]) : int(offsets[-1])])
+    doubled = pa.py_buffer(((offsets - offsets[0]) * 2).astype(np.int32))
+    texts = pa.StringArray.from_buffers(len(array), doubled, pa.py_buffer(digits))
+    return _keep_nulls(_enclosed("x'", texts, "'"), array)
 
 
 def _shown(texts: pa.Array) -> pa.Array:
@@ -145,6 +159,9 @@ def _enclosed(before: str, texts: pa.Array, after: str) -> pa.Array:
 
 def _row_text(array: pa.Array, type_: DataType, time_zone: str) -> pa.Array:
     fields = [_shown(to_text(array.field(i), f.type, time_zone)) for i, f in enumerate(type_.fields)]
+    if type_.is_structured:
+        names = (f"{f.name}=" for f in type_.fields)
+        fields = [pc.binary_join_element_wise(name, text, "") for name, text in zip(names, fields, strict=True)]
     if not fields:
         return _keep_nulls(pa.repeat("()", len(array)), array)
     joined = fields[0] if len(fields) == 1 else pc.binary_join_element_wise(*fields, ", ")

@@ -126,7 +126,7 @@ def _plus_types(a: DataType, b: DataType) -> _Typed | None:
 
 def _intervals(a: DataType, b: DataType) -> _Typed | None:
     if a.is_interval and a.root is b.root:
-        return (a, b), a if a.precision >= b.precision else b
+        return (a, b), a.undeclared()
     return None
 
 
@@ -138,9 +138,9 @@ def _minus_types(a: DataType, b: DataType) -> _Typed | None:
 
 def _times_types(a: DataType, b: DataType) -> _Typed | None:
     if a.is_interval and b.is_exact_numeric:
-        return (a, b), a
+        return (a, b), a.undeclared()
     if b.is_interval and a.is_exact_numeric:
-        return (a, b), b
+        return (a, b), b.undeclared()
     return None
 
 
@@ -334,7 +334,7 @@ def remainder(context: EvalContext, a: Value, b: Value) -> Value:
 def _negate_rule(types: CallTypes) -> _Typed | None:
     if len(types) != 1 or not (types[0].is_numeric or types[0].is_interval or types[0].root is _R.NULL):
         return None
-    return (types[0],), types[0]
+    return (types[0],), types[0].undeclared()
 
 
 @FAMILY.special(

@@ -1,7 +1,7 @@
 """Rows, arrays, maps and structured objects: making them, and taking fields and elements out.
 
 The binder gives ROW, ARRAY, MAP, GET_FIELD and ITEM their types; the rules here serve whoever writes them as functions.
-Structured objects (OBJECT_OF) are rows with named fields: the engine keeps no class names.
+Structured objects (OBJECT_OF) are rows whose type has the name of a class.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.core.class_names import CLASS_NAME_HINT, is_class_name
 from runtime.core.errors import ExpressionError, TypeMismatchError, did_you_mean
 from runtime.core.types import VARIANT, DataType, RowField, TypeRoot, array, map_of
 from runtime.expr.columns import as_array, numbers
@@ -163,16 +164,30 @@ def item(context: EvalContext, length: int, collection: pa.Array, key: pa.Array)
 # Structured objects
 
 
+def _field_names(function: str, types: CallTypes) -> list[str] | None:
+    """The names of fields that stand before their values; None where one is no text."""
+    names: list[str] = []
+    for index in range(1, len(types), 2):
+        name = types.literal(index)
+        if not isinstance(name, str):
+            return None
+        if name in names:
+            raise TypeMismatchError(f'{function} names the field "{name}" twice', code="E1301")
+        names.append(name)
+    return names
+
+
 def _object_rule(types: CallTypes) -> _Typed | None:
-    if len(types) % 2 != 1 or not isinstance(types.literal(0), str):
+    class_name = types.literal(0) if types else None
+    if len(types) % 2 != 1 or not isinstance(class_name, str):
         return None
-    names = [types.literal(i) for i in range(1, len(types), 2)]
-    if not all(isinstance(n, str) for n in names):
+    if not is_class_name(class_name):
+        raise TypeMismatchError(f"'{class_name}' is no name of a class", code="E1301", hint=CLASS_NAME_HINT)
+    names = _field_names("OBJECT_OF", types)
+    if names is None:
         return None
-    if len(set(names)) < len(names):
-        raise TypeMismatchError("OBJECT_OF names a field twice", code="E1301")
-    fields = tuple(RowField(n, t) for n, t in zip(names, types[2::2], strict=True))
-    return tuple(types), DataType(_R.ROW, fields=fields, nullable=True)
+    fields = tuple(RowField(n, t.materialized()) for n, t in zip(names, types[2::2], strict=True))
+    return tuple(types), DataType(_R.ROW, fields=fields, words=(class_name,))
 
 
 @FAMILY.special(
@@ -189,26 +204,32 @@ def object_of(context: EvalContext, *values: Value) -> Value:
 
 
 def _update_rule(types: CallTypes) -> _Typed | None:
-    if len(types) < 3 or len(types) % 2 != 1 or types[0].root is not _R.ROW:
+    if len(types) % 2 != 1 or types[0].root is not _R.ROW:
+        return None
+    if not types[0].is_structured:
+        raise TypeMismatchError(
+            f"OBJECT_UPDATE takes a structured object, not a {types[0].with_nullable(True)}",
+            code="E1301",
+            hint="make one with OBJECT_OF or CAST(.. AS STRUCTURED<'Name', ..>)",
+        )
+    names = _field_names("OBJECT_UPDATE", types)
+    if names is None:
         return None
     known = {f.name: f for f in types[0].fields}
-    for index in range(1, len(types), 2):
-        name = types.literal(index)
-        if not isinstance(name, str):
-            return None
+    for name, new in zip(names, types[2::2], strict=True):
         if name not in known:
             raise TypeMismatchError(
                 f'the object has no field "{name}"', code="E1301", hint=did_you_mean(name, list(known))
             )
-        known[name] = RowField(name, types[index + 1])
-    return tuple(types), types[0].with_(fields=tuple(known.values()))
+        known[name] = RowField(name, new.materialized())
+    return tuple(types), types[0].with_(fields=tuple(known.values()), nullable=True)
 
 
 @FAMILY.special(
     "OBJECT_UPDATE",
     _update_rule,
     "A structured object with other values in some fields.",
-    form=("ROW", "NAME", "ANY"),
+    form=("OBJECT", "NAME", "ANY"),
     nulls=Nulls.RULE,
 )
 def object_update(context: EvalContext, value: Value, *changes: Value) -> Value:

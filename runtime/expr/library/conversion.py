@@ -20,7 +20,7 @@ FAMILY = Family("conversion")
     "TYPEOF", [ANY, optional(BOOLEAN_)], STRING, "The type of an expression, as DDL would write it.", nulls=Nulls.MAYBE
 )
 def typeof(context: EvalContext, *_: Value) -> Value:
-    return pa.scalar(str(context.arg_types[0]))
+    return pa.scalar(context.arg_types[0].summary)
 
 
 @FAMILY.scalar("MAKE_VALID_UTF8", [BINARY_], STRING, "The bytes as text; what is not UTF-8 becomes U+FFFD.")

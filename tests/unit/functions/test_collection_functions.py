@@ -146,7 +146,9 @@ def test_an_element_must_fit_without_loss() -> None:
 def test_objects() -> None:
     made = evaluate("OBJECT_OF", "com.acme.User", "name", column("Ann", "Bob"), "age", 41)
     assert made == [{"name": "Ann", "age": 41}, {"name": "Bob", "age": 41}]
-    person = column({"x": 1, "y": ["a"]}, None, type_=PAIR)
+    person = column({"x": 1, "y": ["a"]}, None, type_=PAIR.with_(words=("com.acme.Pair",)))
     assert evaluate("OBJECT_UPDATE", person, "x", column(5, 6)) == [{"x": 5, "y": ["a"]}, None]
     with pytest.raises(TypeMismatchError, match="no field"):
         evaluate("OBJECT_UPDATE", person, "z", 1)
+    with pytest.raises(TypeMismatchError, match="takes a structured object"):
+        evaluate("OBJECT_UPDATE", column({"x": 1, "y": ["a"]}, type_=PAIR), "x", 1)

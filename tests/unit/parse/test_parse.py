@@ -27,7 +27,7 @@ from sqlengine.parse.statement_nodes import Insert
         ("INTERVAL '-1' DAY", None, -86_400_000),
         ("INTERVAL -'-1' DAY", None, 86_400_000),
         ("INTERVAL '1 10:20' DAY TO MINUTE", None, 123_600_000),
-        ("INTERVAL '1 10:20:30.1239' DAY TO SECOND(3)", None, 123_630_123),
+        ("INTERVAL '1 10:20:30.1239' DAY TO SECOND(4)", None, 123_630_123),
         ("INTERVAL '0.001' SECOND", None, 1),
         ("INTERVAL '90' SECONDS", None, 90_000),
         ("INTERVAL '2' WEEK", None, 1_209_600_000),

@@ -390,7 +390,9 @@ def test_schemas_keep_the_order_of_their_columns() -> None:
     assert schema.build().ddl == (
         "a INT NOT NULL, b AS a + 1, c INT METADATA FROM 'key' VIRTUAL, d STRING, PRIMARY KEY (a) NOT ENFORCED"
     )
-    assert str(DataTypes.INTERVAL(DataTypes.DAY(), DataTypes.SECOND(3))) == "INTERVAL SECOND(3)"
+    assert str(DataTypes.INTERVAL(DataTypes.DAY(), DataTypes.SECOND(3))) == "INTERVAL DAY(2) TO SECOND(3)"
+    assert str(DataTypes.INTERVAL(DataTypes.SECOND(3))) == "INTERVAL SECOND(3)"
+    assert str(DataTypes.INTERVAL(DataTypes.YEAR(4), DataTypes.MONTH())) == "INTERVAL YEAR(4) TO MONTH"
 
 
 def test_options_have_methods() -> None:
