@@ -17,11 +17,12 @@ from connectors.duckdb_file.database import ask, column_sql, database_stamp, ope
 from connectors.formats.held import check_held
 from connectors.options import TableOptions, physical_part
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
-from runtime.core.errors import ConnectorError
+from runtime.core.errors import ConnectorError, FormatError
 from runtime.core.options import text_option
 from runtime.core.schema import Schema
 from runtime.core.strict_json import counts_of
 from runtime.expr.nodes import Expr
+from runtime.expr.time_range import OUT_OF_YEARS, has_times_outside
 from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.source import Split
@@ -107,6 +108,13 @@ class DuckdbTable:
             c if c.type == f.type.arrow else c.cast(f.type.arrow)
             for c, f in zip(rows.columns, self.schema, strict=True)
         ]
+        for column, field in zip(columns, self.schema, strict=True):
+            if has_times_outside(column):
+                raise FormatError(
+                    f"in column {field.name} of {self.place} {OUT_OF_YEARS}",
+                    code="E3205",
+                    hint="read a view of DuckDB that leaves such rows out, and infinity",
+                )
         return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names))
 
     def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.orc as orc
 
 from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader
 from connectors.filesystem.opening import is_text, open_plain, shown_path
 from connectors.filesystem.orc_footer import stripes
 from runtime.core.errors import ConnectorError, FormatError
+from runtime.expr.columns import from_numpy, integers_of, validity
+from runtime.expr.zones import local_to_instant
 
 __all__ = ["OrcFileReader", "open_orc"]
 
@@ -103,6 +104,7 @@ class OrcFileReader(ColumnFileReader):
                 and pa.types.is_timestamp(column.type)
                 and not column.type.tz
             ):
-                instants = pc.assume_timezone(column, self._time_zone, ambiguous="earliest", nonexistent="latest")
-                rows = rows.set_column(rows.schema.names.index(name), name, instants.cast(pa.timestamp("ns", "UTC")))
+                instants = local_to_instant(integers_of(column), self._time_zone, column.type.unit)
+                made = from_numpy(instants, validity(column), pa.timestamp(column.type.unit, "UTC"))
+                rows = rows.set_column(rows.schema.names.index(name), name, made)
         return rows

@@ -14,6 +14,7 @@ from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader, re
 from connectors.filesystem.opening import is_text, open_plain, plain_status, shown_path
 from connectors.filesystem.parquet_pages import pages
 from runtime.core.errors import ConnectorError, FormatError
+from runtime.expr.time_range import has_times_beyond_nanoseconds
 
 __all__ = ["ParquetFileReader", "chunk_of", "open_parquet"]
 
@@ -62,7 +63,44 @@ class ParquetFileReader(ColumnFileReader):
         if sum(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)) != metadata.num_rows:
             raise ValueError("its row groups have another number of rows than it says")
         self._coded: frozenset[str] = frozenset()
+        self._old_times, self._options = self._read_old_times()
+        if self._options:
+            self._reopen()
         self._limits.check_rows(shown_path(self._path), self._stamp.size, metadata.num_rows)
+
+    def _read_old_times(self) -> tuple[list[str], dict[str, Any]]:
+        """The columns of INT96 whose values are to be looked at first, and how the file is to be opened.
+
+        INT96 is how Spark and Hive wrote times. Arrow makes nanoseconds of it and takes no notice of those that do not fit;
+        it can make microseconds, too, which all fit. So nanoseconds are read only where a column is declared with them.
+        """
+        metadata = self._file.metadata
+        leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+        old = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+        wanted = [f for f in self._wanted if f.name in old]
+        if any("timestamp[ns" in str(f.type.arrow) for f in wanted):
+            return [f.name for f in wanted], {}
+        return [], {"coerce_int96_timestamp_unit": "us"} if wanted else {}
+
+    def _check_old_times(self, group: int, columns: list[str]) -> None:
+        """Raises FormatError E3205 for a time that nanoseconds do not reach."""
+        names = [name for name in self._old_times if name in columns]
+        if not names:
+            return
+        with open_parquet(self._path, coerce_int96_timestamp_unit="us") as file:
+            for rows in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=names):
+                for name, column in zip(rows.schema.names, rows.columns, strict=True):
+                    if has_times_beyond_nanoseconds(column):
+                        raise FormatError(
+                            f"{shown_path(self._path)}: column {name} has a time that nanoseconds do not reach",
+                            code="E3205",
+                            hint="they reach from 1677 to 2262: declare it as TIMESTAMP(6)",
+                        )
+
+    def _reopen(self, **options: Any) -> None:
+        metadata = self._file.metadata
+        self._file.close()
+        self._file = open_parquet(self._path, metadata=metadata, **options, **self._options)
 
     def _names(self) -> Sequence[str]:
         return self._file.schema_arrow.names
@@ -83,6 +121,7 @@ class ParquetFileReader(ColumnFileReader):
                     raise ValueError(f"column {leaf + 1} has another number of values than there are rows")
                 self._limits.check(shown_path(self._path), chunk.total_compressed_size, chunk.total_uncompressed_size)
                 self._check_pages(chunk)
+        self._check_old_times(group, columns)
         rows = self._batch_rows(group, columns)
         return self._rows_of(group), self._file.iter_batches(rows, row_groups=[group], columns=columns)
 
@@ -133,9 +172,7 @@ class ParquetFileReader(ColumnFileReader):
         with refusing_damage(self._path):
             coded = self._coded_columns()
             if coded:
-                metadata = self._file.metadata
-                self._file.close()
-                self._file = open_parquet(self._path, read_dictionary=coded, metadata=metadata)
+                self._reopen(read_dictionary=coded)
                 self._coded = frozenset(coded)
 
     def _coded_columns(self) -> list[str]:

@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 from connectors.formats.base64 import decode_base64
 from connectors.formats.records import BadMask, cast_or_find, either
 from runtime.core.types import DataType, TypeRoot
+from runtime.expr.columns import from_numpy, integers_of, validity
+from runtime.expr.zones import local_to_instant
 
 __all__ = ["ANY", "ISO", "SQL", "TextRules", "parse_text"]
 
@@ -313,9 +315,8 @@ def _instant(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Ar
                 raise
         plain = pa.timestamp(type_.arrow.unit)
         times = _cut_fraction(v, digits).cast(plain)
-        return pc.assume_timezone(times, rules.time_zone, ambiguous="earliest", nonexistent="earliest").cast(
-            type_.arrow
-        )
+        instants = local_to_instant(integers_of(times), rules.time_zone, type_.arrow.unit)
+        return from_numpy(instants, validity(times), type_.arrow)
 
     return _strict(values, cast, type_.arrow, _patterns(rules.timestamps, r" ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"))
 

@@ -101,7 +101,7 @@ def _base64(data: bytes) -> str:
 def _moment(array: pa.Array, type_: DataType) -> pa.Array:
     plain = array.cast(pa.timestamp(array.type.unit))
     texts = pc.replace_substring(pc.cast(plain, pa.string()), " ", "T")
-    texts = pc.utf8_rtrim(pc.utf8_rtrim(texts, characters="0"), characters=".") if type_.precision else texts
+    texts = pc.utf8_rtrim(pc.utf8_rtrim(texts, characters="0"), characters=".")
     # Trimmed zeros of whole seconds belong to the time: give them back.
     whole = pc.utf8_slice_codeunits(pc.replace_substring(pc.cast(plain, pa.string()), " ", "T"), 0, 19)
     texts = pc.if_else(pc.greater(pc.utf8_length(texts), 19), texts, whole)

@@ -17,7 +17,7 @@ from runtime.expr.cast.parse_times import days_of, last_day_of
 from runtime.expr.columns import combine_valid, from_numpy, numbers
 from runtime.expr.function import EvalContext, Value
 from runtime.expr.time_range import check_range, limits, outside
-from runtime.expr.zones import instant_to_local, local_to_instant
+from runtime.expr.zones import instant_to_local, result_to_instant
 
 __all__ = [
     "add_millis",
@@ -139,7 +139,7 @@ def _add_months(values: Any, type_: DataType, months: Any, time_zone: str) -> An
         return plus_months(days, months)
     millis, rest = np.divmod(rest, ticks_per_day(type_) // _DAY_MILLIS)
     result = stored(plus_months(days, months) * _DAY_MILLIS + millis, rest, type_)
-    return local_to_instant(np.ascontiguousarray(result), time_zone, unit_of(type_)) if zoned else result
+    return result_to_instant(np.ascontiguousarray(result), time_zone, type_) if zoned else result
 
 
 def _milliseconds(value: Value, type_: DataType, length: int) -> tuple[Any, Any]:

@@ -9,11 +9,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
 from runtime.core.types import DataType, TypeRoot
 
-__all__ = ["check_range", "limits", "out_of_range", "outside"]
+__all__ = [
+    "OUT_OF_YEARS",
+    "check_range",
+    "has_times_beyond_nanoseconds",
+    "has_times_outside",
+    "limits",
+    "out_of_range",
+    "outside",
+]
 
 _R = TypeRoot
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
@@ -45,6 +55,45 @@ def outside(values: Any, type_: DataType) -> Any:
     """The rows whose stored number is none of the type."""
     low, high = limits(type_)
     return np.asarray((values < low) | (values > high), dtype=np.bool_)
+
+
+OUT_OF_YEARS = "a date or time is out of the years 1 to 9999"
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def has_times_outside(array: pa.Array) -> bool:
+    """Whether an array that came from outside, or a part of its values, has a point in time that no type of SQL holds.
+
+    Libraries take years that SQL does not have (and infinity, as the greatest number); their texts and fields are wrong.
+    """
+    return _has_times(array, _FIRST_DAY, _LAST_DAY + 1)
+
+
+def has_times_beyond_nanoseconds(array: pa.Array) -> bool:
+    """Whether an array, or a part of its values, has a point in time before 1677 or after 2262."""
+    days = _NANOSECONDS // (_DAY_MILLIS * 10**6)
+    return _has_times(array, -days, days)
+
+
+def _has_times(array: pa.Array, first: int, end: int) -> bool:
+    """Whether there is a time before a day since 1970, or from another on."""
+    type_ = array.type
+    if pa.types.is_date32(type_):
+        return _beyond(array, pa.int32(), first, end - 1)
+    if pa.types.is_timestamp(type_):
+        per_day = 86_400 * _PER_SECOND[type_.unit]
+        # 64 bits of nanoseconds end before.
+        return type_.unit != "ns" and _beyond(array, pa.int64(), first * per_day, end * per_day - 1)
+    if pa.types.is_struct(type_):
+        return type_.num_fields > 0 and any(_has_times(part, first, end) for part in array.flatten())
+    if pa.types.is_map(type_):
+        return _has_times(array.keys, first, end) or _has_times(array.items, first, end)
+    return pa.types.is_list(type_) and _has_times(array.flatten(), first, end)
+
+
+def _beyond(array: pa.Array, stored: pa.DataType, low: int, high: int) -> bool:
+    ends = pc.min_max(array.view(stored)).as_py()
+    return ends["min"] is not None and not low <= ends["min"] <= ends["max"] <= high
 
 
 def check_range(values: Any, valid: Any, type_: DataType) -> Any:

@@ -12,12 +12,12 @@ import math
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import InternalError
 from runtime.core.types import DataType
 from runtime.expr.time_range import limits, out_of_range
+from runtime.expr.zones import instant_to_local, local_to_instant
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.plan.windows import CumulateWindow, HopWindow, TumbleWindow, WindowSpec
 
@@ -52,8 +52,7 @@ def wall_milliseconds(column: pa.Array, zone: str | None) -> np.ndarray:
     """The times on the wall clock of the zone (None: the column has no zone and is taken as it is)."""
     if zone is None or zone in _UTC or column.type.tz is None:
         return milliseconds(column)
-    zoned = column.cast(pa.timestamp(column.type.unit, tz=zone))
-    return milliseconds(pc.local_timestamp(zoned))
+    return instant_to_local(milliseconds(column), zone, "ms")
 
 
 def instants(wall: np.ndarray, zone: str | None) -> np.ndarray:
@@ -61,8 +60,7 @@ def instants(wall: np.ndarray, zone: str | None) -> np.ndarray:
     later."""
     if zone is None or zone in _UTC or len(wall) == 0:
         return wall
-    naive = fixed_array(np.ascontiguousarray(wall), pa.timestamp("ms"), None)
-    return milliseconds(pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest"))
+    return local_to_instant(np.ascontiguousarray(wall), zone, "ms", ambiguous="latest", skipped="first")
 
 
 def wall_bounds(watermark: int, zone: str | None) -> tuple[int, int]:

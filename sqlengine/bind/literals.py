@@ -175,7 +175,15 @@ def _timestamp(whole: dt.datetime, fraction: str, type_: DataType) -> Literal:
         return Literal(whole + dt.timedelta(microseconds=int(fraction.ljust(6, "0") or "0")), type_)
     # Nanoseconds do not fit into a datetime: the value is the count that the Arrow type carries.
     seconds = (whole - _EPOCH) // dt.timedelta(seconds=1)
-    return Literal(seconds * 1_000_000_000 + int(fraction.ljust(9, "0")), type_)
+    nanoseconds = seconds * 1_000_000_000 + int(fraction.ljust(9, "0"))
+    low, high = limits(type_)
+    if not low <= nanoseconds <= high:
+        raise SqlSyntaxError(
+            f"'{whole}.{fraction}' is out of the range of {type_.with_nullable(True)}",
+            code="E1308",
+            hint="with more than six digits of a second, a time is of the years 1677 to 2262; write at most six",
+        )
+    return Literal(nanoseconds, type_)
 
 
 def _local(whole: dt.datetime, fraction: str, zone: str) -> Literal:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from runtime.core import types
-from runtime.core.class_names import CLASS_NAME_HINT, SNAPSHOT_HINT, is_class_name, is_snapshot
 from runtime.core.errors import UnsupportedError
 from runtime.core.rooms import Room
 from runtime.core.types import STRING_LENGTH, DataType, RowField, TypeRoot
@@ -21,8 +20,10 @@ from sqlengine.parse.lexer import END, NUMBER, STRING, WORD
 from sqlengine.parse.nodes import TypeSpec
 
 if TYPE_CHECKING:
+    import runtime.core.class_names as _class_names
     import sqlengine.parse.habits as _habits
 else:
+    _class_names = Room("runtime.core.class_names")
     _habits = Room("sqlengine.parse.habits")
 
 __all__ = ["TypeGrammar", "parse_type", "to_type"]
@@ -242,8 +243,8 @@ class TypeGrammar(Cursor):
 
     def _class_name(self) -> str:
         token, name = self.token, self.string("the name of a class in single quotes").value
-        if not is_class_name(name):
-            self.refuse(f"'{name}' is no name of a class", token, CLASS_NAME_HINT)
+        if not _class_names.is_class_name(name):
+            self.refuse(f"'{name}' is no name of a class", token, _class_names.CLASS_NAME_HINT)
         return name
 
     def _raw_type(self) -> DataType:
@@ -251,8 +252,8 @@ class TypeGrammar(Cursor):
         class_name = self._class_name()
         self.expect(",")
         token, serializer = self.token, self.string("the snapshot of a serializer in single quotes").value
-        if not is_snapshot(serializer):
-            self.refuse(f"'{serializer}' is no snapshot of a serializer", token, SNAPSHOT_HINT)
+        if not _class_names.is_snapshot(serializer):
+            self.refuse(f"'{serializer}' is no snapshot of a serializer", token, _class_names.SNAPSHOT_HINT)
         self.expect(")")
         return types.raw(class_name, serializer)
 

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.core import types as sql
-from runtime.core.class_names import CLASS_NAME_HINT, is_class_name
 from runtime.core.errors import TypeMismatchError
 from runtime.core.schema import Field, Schema
 from runtime.core.types import DataType, from_arrow
@@ -205,9 +204,10 @@ class DataTypes:
     @staticmethod
     def STRUCTURED(class_name: str, row_fields: Sequence[tuple[str, DataType]] = (), nullable: bool = True) -> DataType:
         """A row of named fields with the name of a class: `STRUCTURED("com.example.User", [FIELD("name", STRING())])`."""
-        if not is_class_name(class_name):
-            raise TypeMismatchError(f"{class_name!r} is no name of a class", code="E1324", hint=CLASS_NAME_HINT)
-        return sql.structured(class_name, *row_fields).with_nullable(nullable)
+        # The grammar knows what a class may be called.
+        return to_type(f"STRUCTURED<{value_sql(class_name)}>").with_(
+            fields=sql.row(*row_fields).fields, nullable=nullable
+        )
 
     @staticmethod
     def RAW(class_name: str, serializer: str, nullable: bool = True) -> DataType:

@@ -11,6 +11,7 @@ from runtime.core.errors import TypeMismatchError
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot, from_arrow
 from runtime.expr.given import given
+from runtime.expr.time_range import OUT_OF_YEARS, has_times_outside
 from sqlengine.table_api.data_types import column_types, schema_of
 
 __all__ = ["arrow_of_frame", "carried", "elements"]
@@ -108,7 +109,10 @@ def carried(array: pa.Array | pa.ChunkedArray, type_: DataType) -> pa.Array:
         array = array.combine_chunks()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    return array if array.type == type_.arrow else array.cast(type_.arrow)
+    made = array if array.type == type_.arrow else array.cast(type_.arrow)
+    if has_times_outside(made):
+        raise pa.ArrowInvalid(OUT_OF_YEARS)
+    return made
 
 
 def arrow_of_frame(rows: Any, schema: Any = None) -> tuple[Schema, pa.Table]:

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from runtime.core.errors import ExpressionError, SqlEngineError
+from runtime.core.rooms import Room
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.columns import as_array
 from runtime.expr.function import EvalContext, Value
 from runtime.expr.given import given
+from runtime.expr.time_range import OUT_OF_YEARS, has_times_outside
 from sqlengine.api.rows import python_values
 from sqlengine.user_functions.failures import failed_call
-from sqlengine.user_functions.objects import of_objects, taking_objects
+
+if TYPE_CHECKING:
+    import sqlengine.user_functions.objects as _objects
+else:
+    _objects = Room("sqlengine.user_functions.objects")
 
 __all__ = ["as_column", "called", "columns_of", "row_calls", "vector_calls"]
 
@@ -29,7 +35,7 @@ def row_calls(name: str, function: Callable[..., Any], *, is_async: bool = False
     """An evaluation that calls the function with the values of each row, in order; NULL is None. The calls of an async
     function run side by side."""
 
-    function = taking_objects(function)
+    function = _objects.taking_objects(function)
 
     def evaluate(context: EvalContext, *args: Value) -> Value:
         columns = columns_of(args, context.arg_types, context.num_rows)
@@ -135,14 +141,10 @@ def _converted(name: str, values: Any, type_: DataType) -> pa.Array:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         if isinstance(values, list) and _has_fields(type_):
-            values = [of_objects(value) for value in values]
+            values = [_objects.of_objects(value) for value in values]
         values = given(values, type_)
-        if isinstance(values, pa.Array):
-            return values if values.type == arrow else values.cast(arrow)
-        if type(values).__module__.partition(".")[0] == "pandas":
-            if pa.types.is_struct(arrow) and hasattr(values, "columns"):
-                return _rows_of_frame(values, arrow)
-            return pa.array(values, arrow, from_pandas=True)
+        if not isinstance(values, list):
+            return _within_years(_of_vector(values, arrow))
         return pa.array(values, arrow)
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         raise ExpressionError(
@@ -151,6 +153,23 @@ def _converted(name: str, values: Any, type_: DataType) -> pa.Array:
             code="E2111",
             hint="return values of the declared result type",
         ) from error
+
+
+def _of_vector(values: Any, arrow: pa.DataType) -> pa.Array:
+    """What a function of whole columns gave, as a column."""
+    if isinstance(values, pa.Array):
+        return values if values.type == arrow else values.cast(arrow)
+    if type(values).__module__.partition(".")[0] == "pandas":
+        if pa.types.is_struct(arrow) and hasattr(values, "columns"):
+            return _rows_of_frame(values, arrow)
+        return pa.array(values, arrow, from_pandas=True)
+    return pa.array(values, arrow)
+
+
+def _within_years(array: pa.Array) -> pa.Array:
+    if has_times_outside(array):
+        raise ValueError(OUT_OF_YEARS)
+    return array
 
 
 def _has_fields(type_: DataType) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from runtime.core.rooms import Room
 from runtime.core.types import DataType, array
 from runtime.expr.function import EvalContext, Value
-from sqlengine.user_functions.objects import fields_of, taking_objects
 from sqlengine.user_functions.scalar import as_column, called, columns_of
+
+if TYPE_CHECKING:
+    import sqlengine.user_functions.objects as _objects
+else:
+    _objects = Room("sqlengine.user_functions.objects")
 
 __all__ = ["cells_of", "rows_as_structs", "table_calls"]
 
@@ -17,7 +22,7 @@ def table_calls(name: str, function: Callable[..., Any], row: DataType) -> Calla
     """An evaluation that calls the function with the values of each row, in order (SQL forces that), and collects the
     rows that it returns or yields: tuples, or single values where rows have one column. None is no row."""
     result = array(row)
-    function = taking_objects(function)
+    function = _objects.taking_objects(function)
 
     def evaluate(context: EvalContext, *args: Value) -> Value:
         columns = columns_of(args, context.arg_types, context.num_rows)
@@ -45,7 +50,7 @@ def cells_of(one: Any, names: Sequence[str]) -> Sequence[Any]:
     Raises:
         ValueError: another number of values, or a name that is no column.
     """
-    fields = fields_of(one)
+    fields = _objects.fields_of(one)
     if fields is not None:
         one = fields
     if isinstance(one, Mapping):

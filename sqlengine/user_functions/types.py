@@ -17,7 +17,6 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.expr.function import ArgumentType, Signature
 from runtime.expr.typing import implicit_cast
 from sqlengine.table_api.data_types import column_types, to_type
-from sqlengine.user_functions.objects import is_data_class
 
 __all__ = ["argument_types", "positional", "result_of", "row_of", "signature"]
 
@@ -40,7 +39,7 @@ def _of_annotation(annotation: Any) -> DataType | None:
     none."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
-    if is_data_class(annotation):
+    if _is_data_class(annotation):
         return _of_class(annotation)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
@@ -62,6 +61,10 @@ def _of_annotation(annotation: Any) -> DataType | None:
     return None
 
 
+def _is_data_class(annotation: Any) -> bool:
+    return isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
+
+
 def _of_class(class_: Any) -> DataType | None:
     """A dataclass as a structured type with the class's name; None when a field has no SQL type."""
     hints = typing.get_type_hints(class_)
@@ -73,7 +76,7 @@ def _of_class(class_: Any) -> DataType | None:
 
 
 def _has_class(annotation: Any) -> bool:
-    return is_data_class(annotation) or any(map(_has_class, typing.get_args(annotation)))
+    return _is_data_class(annotation) or any(map(_has_class, typing.get_args(annotation)))
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:

@@ -30,6 +30,8 @@ __all__ = ["cast_array", "convert"]
 
 _R = TypeRoot
 _SHOWN = 60
+_NARROW = "with more than six digits of a second, a time is of the years 1677 to 2262: CAST(.. AS TIMESTAMP(6))"
+"""Where a time of few digits meets one of many, nobody may have written the CAST."""
 
 
 def cast_array(value: Value, source: DataType, target: DataType, safe: bool, context: EvalContext) -> Value:
@@ -51,10 +53,11 @@ def _raise(array: pa.Array, row: int, source: DataType, target: DataType, time_z
     shown = to_text(array.slice(row, 1), source, time_zone)[0].as_py()
     if len(shown) > _SHOWN:
         shown = shown[:_SHOWN] + "..."
+    narrow = target.is_timestamp and target.precision > 6 and not (source.is_timestamp and source.precision > 6)
     raise ExpressionError(
         f"cannot cast '{shown}' from {source.with_nullable(True)} to {target.with_nullable(True)}",
         code="E2101",
-        hint="use TRY_CAST to get NULL instead",
+        hint=_NARROW if narrow else "use TRY_CAST to get NULL instead",
     )
 
 

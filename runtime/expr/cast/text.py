@@ -19,6 +19,7 @@ from runtime.core.rooms import Room
 from runtime.core.types import INT, DataType, TypeRoot
 from runtime.expr.cast.float_text import float_text
 from runtime.expr.columns import from_numpy, integers_of, validity
+from runtime.expr.zones import instant_to_local
 
 if TYPE_CHECKING:
     import runtime.expr.bitmaps as _bitmaps
@@ -48,12 +49,11 @@ def to_text(array: pa.Array, type_: DataType, time_zone: str) -> pa.Array:
         case _R.DECIMAL:
             return _decimal_text(array, type_.scale)
         case _R.TIME:
-            return _cut(pc.cast(array, pa.string()), 8, min(type_.precision, 3))
+            return _cut(pc.cast(array, pa.string()), 3, min(type_.precision, 3))
         case _R.TIMESTAMP:
-            return _cut(pc.cast(array, pa.string()), 19, type_.precision)
+            return _cut(pc.cast(array, pa.string()), 6 if type_.precision <= 6 else 9, type_.precision)
         case _R.TIMESTAMP_LTZ:
-            local = pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, time_zone)))
-            return _cut(pc.cast(local, pa.string()), 19, type_.precision)
+            return _local_text(array, type_.precision, time_zone)
         case _R.INTERVAL_MONTH:
             return _months_text(array)
         case _R.INTERVAL_SECOND:
@@ -89,9 +89,23 @@ def _shown(texts: pa.Array) -> pa.Array:
     return pc.fill_null(texts, "NULL") if texts.null_count else texts
 
 
-def _cut(texts: pa.Array, base: int, precision: int) -> pa.Array:
-    """A time's text with `precision` digits of fraction; `base` is the length up to the seconds."""
-    return pc.utf8_slice_codeunits(texts, 0, base if precision == 0 else base + 1 + precision)
+def _cut(texts: pa.Array, digits: int, precision: int) -> pa.Array:
+    """A time's text, which has so many digits of fraction, with `precision` of them."""
+    if precision == digits:
+        return texts
+    return pc.utf8_slice_codeunits(texts, 0, -digits - 1 if precision == 0 else precision - digits)
+
+
+def _local_text(array: pa.Array, precision: int, time_zone: str) -> pa.Array:
+    """Instants as the clock of the zone shows them."""
+    values, valid = integers_of(array), validity(array)
+    if precision <= 6:
+        local = instant_to_local(values, time_zone, "us")
+        return _cut(pc.cast(from_numpy(local, valid, pa.timestamp("us")), pa.string()), 6, precision)
+    # The clock may show what nanoseconds do not reach.
+    micros, rest = np.divmod(values, 1000)
+    whole = pc.cast(from_numpy(instant_to_local(micros, time_zone, "us"), valid, pa.timestamp("us")), pa.string())
+    return _cut(pc.binary_join_element_wise(whole, _padded(rest, 3), ""), 9, precision)
 
 
 def _decimal_text(array: pa.Array, scale: int) -> pa.Array:

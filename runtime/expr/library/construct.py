@@ -6,12 +6,14 @@ Structured objects (OBJECT_OF) are rows whose type has the name of a class.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.core.class_names import CLASS_NAME_HINT, is_class_name
 from runtime.core.errors import ExpressionError, TypeMismatchError, did_you_mean
+from runtime.core.rooms import Room
 from runtime.core.types import VARIANT, DataType, RowField, TypeRoot, array, map_of
 from runtime.expr.columns import as_array, numbers
 from runtime.expr.compare import same_rows
@@ -21,6 +23,11 @@ from runtime.expr.library.variant import item_of
 from runtime.expr.lists import built, by_row, map_built, parts_of
 from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type
+
+if TYPE_CHECKING:
+    import runtime.core.class_names as _class_names
+else:
+    _class_names = Room("runtime.core.class_names")
 
 __all__ = ["FAMILY"]
 
@@ -181,8 +188,10 @@ def _object_rule(types: CallTypes) -> _Typed | None:
     class_name = types.literal(0) if types else None
     if len(types) % 2 != 1 or not isinstance(class_name, str):
         return None
-    if not is_class_name(class_name):
-        raise TypeMismatchError(f"'{class_name}' is no name of a class", code="E1301", hint=CLASS_NAME_HINT)
+    if not _class_names.is_class_name(class_name):
+        raise TypeMismatchError(
+            f"'{class_name}' is no name of a class", code="E1301", hint=_class_names.CLASS_NAME_HINT
+        )
     names = _field_names("OBJECT_OF", types)
     if names is None:
         return None

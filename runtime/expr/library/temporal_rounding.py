@@ -19,9 +19,9 @@ from runtime.expr.function import CallTypes, EvalContext, Value
 from runtime.expr.library.declare import Family
 from runtime.expr.library.rounding import ceil_number, floor_number, whole_type
 from runtime.expr.library.temporal_fields import local_values
-from runtime.expr.moments import stored, ticks_per_day, unit_of
+from runtime.expr.moments import stored, ticks_per_day
 from runtime.expr.time_range import check_range
-from runtime.expr.zones import local_to_instant
+from runtime.expr.zones import result_to_instant
 
 __all__ = ["FAMILY"]
 
@@ -99,7 +99,7 @@ def _rounded(context: EvalContext, value: Value, unit: str, up: bool) -> Value:
         step = _DAY_MILLIS // _PARTS[unit]
         result = stored(-(-(millis + (rest > 0)) // step) * step if up else millis // step * step, 0, type_)
     if type_.root is _R.TIMESTAMP_LTZ:
-        result = local_to_instant(np.ascontiguousarray(result), context.time_zone, unit_of(type_))
+        result = result_to_instant(np.ascontiguousarray(result), context.time_zone, type_)
     if type_.root is _R.TIME:
         result = result % per_day
     result = check_range(result, valid, type_)
