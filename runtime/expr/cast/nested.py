@@ -1,4 +1,5 @@
-"""Casts of ARRAY, MAP, MULTISET and ROW: part by part; a row fails where one of its parts does."""
+"""Casts of ARRAY, MAP, MULTISET and ROW: part by part; a row fails where one of its parts does. Keys that become equal
+are one."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import pyarrow as pa
 
 from runtime.core.types import INT, DataType, TypeRoot
 from runtime.expr.cast.conversion import Convert, Converted, failing
-from runtime.expr.columns import combine_valid, validity
+from runtime.expr.columns import combine_valid, integers_of, validity
+from runtime.expr.lists import item_codes, map_built, parts_of
 
 __all__ = ["convert_nested"]
 
@@ -29,8 +31,26 @@ def convert_nested(array: pa.Array, source: DataType, target: DataType, time_zon
         items = convert(array.items, source.children[1], target.children[1], time_zone)
     failed = _either(_failed_rows(array, keys.failed), _failed_rows(array, items.failed))
     safe_keys = keys.values if keys.failed is None else _without_nulls(keys.values)
-    maps = pa.MapArray.from_arrays(_offsets(array), safe_keys, items.values, type=target.arrow)
+    if not source.children[0].same_ignoring_nullability(target.children[0]):
+        maps = _met(array, safe_keys, items.values, target)
+    else:
+        maps = pa.MapArray.from_arrays(_offsets(array), safe_keys, items.values, type=target.arrow)
     return _finish(maps, array, target, failed)
+
+
+def _met(array: pa.Array, keys: pa.Array, items: pa.Array, target: DataType) -> pa.Array:
+    """Maps whose keys were cast and may be equal now: of a MAP the last one counts, a MULTISET has the elements of all."""
+    parts = parts_of(array)
+    rows = pa.array(parts.rows)
+    keys, items = keys.take(rows), items.take(rows)
+    if target.root is TypeRoot.MULTISET:
+        codes = item_codes([keys])[0]
+        together = parts.parents() * (int(codes.max(initial=0)) + 1) + codes
+        _, place = np.unique(together, return_inverse=True)
+        counts = np.zeros(len(together), np.int64)
+        np.add.at(counts, place, integers_of(items))
+        items = pa.array(counts[place]).cast(INT.arrow)
+    return map_built(keys, items, parts.lengths, parts.valid, target.arrow)
 
 
 def _without_nulls(keys: pa.Array) -> pa.Array:
