@@ -104,6 +104,7 @@ class CatalogueStatement:
     """A question to the catalogue, in DuckDB's words."""
 
     in_failed_transaction = False
+    columns: Sequence[Described] | None
 
     def __init__(self, catalogues: Catalogues, session: ClientSession, text: str) -> None:
         self._catalogues = catalogues
@@ -113,9 +114,8 @@ class CatalogueStatement:
         try:
             count = len(connection.extract_statements(text)[0].named_parameters)
             self.parameters: Sequence[PgType | None] = [None] * count
-            nothing = connection.execute(f"SELECT * FROM ({text}) AS q LIMIT 0", [None] * count).to_arrow_table()
-            fields: list[pa.Field] = list(nothing.schema)
-            self.columns: Sequence[Described] | None = [Described(f.name, _type_of(f.type)) for f in fields]
+            nothing: Any = connection.execute(f"SELECT * FROM ({text}) AS q LIMIT 0", [None] * count).to_arrow_table()
+            self.columns = [Described(f.name, _type_of(f.type)) for f in nothing.schema]
         except duckdb.Error as error:
             raise _told(error) from error
         finally:
