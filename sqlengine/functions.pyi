@@ -922,6 +922,114 @@ def percentile_disc(comparable: Operand, fraction: Operand, /) -> Expression:
     SQL: PERCENTILE_DISC(<COMPARABLE>, <FRACTION>)
     """
 
+def pg_divide(numeric: Operand, numeric2: Operand, /) -> Expression:
+    """The quotient of exact numbers with 16 digits behind the point, as PostgreSQL's numeric.
+
+    SQL: PG_DIVIDE(a, b)
+    """
+
+def pg_jsonb_array_length(variant: Operand, /) -> Expression:
+    """The number of elements of an array.
+
+    SQL: PG_JSONB_ARRAY_LENGTH(<VARIANT>)
+    """
+
+def pg_jsonb_concat(variant: Operand, variant2: Operand, /) -> Expression:
+    """jsonb || jsonb: both objects as one, or both arrays.
+
+    SQL: PG_JSONB_CONCAT(<VARIANT>, <VARIANT>)
+    """
+
+def pg_jsonb_contains(variant: Operand, variant2: Operand, /) -> Expression:
+    """jsonb @> jsonb: whether the first contains the second.
+
+    SQL: PG_JSONB_CONTAINS(<VARIANT>, <VARIANT>)
+    """
+
+def pg_jsonb_get(variant: Operand, character: Operand, /) -> Expression:
+    """jsonb -> key, and jsonb -> n from 0: the member or element; NULL where there is none.
+
+    SQL: PG_JSONB_GET(<VARIANT>, <CHARACTER>); PG_JSONB_GET(<VARIANT>, <INTEGER>)
+    """
+
+def pg_jsonb_has(variant: Operand, character: Operand, /) -> Expression:
+    """jsonb ? key: whether it is a key, or a text of the array.
+
+    SQL: PG_JSONB_HAS(<VARIANT>, <CHARACTER>)
+    """
+
+def pg_jsonb_has_all(variant: Operand, array_string: Operand, /) -> Expression:
+    """jsonb ?& keys: whether all of them are keys.
+
+    SQL: PG_JSONB_HAS_ALL(<VARIANT>, <ARRAY<STRING>>)
+    """
+
+def pg_jsonb_has_any(variant: Operand, array_string: Operand, /) -> Expression:
+    """jsonb ?| keys: whether one of them is a key.
+
+    SQL: PG_JSONB_HAS_ANY(<VARIANT>, <ARRAY<STRING>>)
+    """
+
+def pg_jsonb_shown(variant: Operand, /) -> Expression:
+    """The value as PostgreSQL writes it.
+
+    SQL: PG_JSONB_SHOWN(<VARIANT>)
+    """
+
+def pg_jsonb_step(variant: Operand, character: Operand, /) -> Expression:
+    """A step of a path: the member of an object, or the element of an array whose number the text is.
+
+    SQL: PG_JSONB_STEP(<VARIANT>, <CHARACTER>)
+    """
+
+def pg_jsonb_strip_nulls(variant: Operand, /) -> Expression:
+    """The value without members that are null.
+
+    SQL: PG_JSONB_STRIP_NULLS(<VARIANT>)
+    """
+
+def pg_jsonb_text(variant: Operand, /) -> Expression:
+    """The text of a value of jsonb: that of a string without quotes, NULL of null; what ->> gives.
+
+    SQL: PG_JSONB_TEXT(<VARIANT>)
+    """
+
+def pg_jsonb_typeof(variant: Operand, /) -> Expression:
+    """object, array, string, number, boolean or null.
+
+    SQL: PG_JSONB_TYPEOF(<VARIANT>)
+    """
+
+def pg_jsonb_without(variant: Operand, character: Operand, /) -> Expression:
+    """jsonb - key: without the member.
+
+    SQL: PG_JSONB_WITHOUT(<VARIANT>, <CHARACTER>)
+    """
+
+def pg_jsonb_without_element(variant: Operand, integer: Operand, /) -> Expression:
+    """jsonb - n: without the element n, from 0.
+
+    SQL: PG_JSONB_WITHOUT_ELEMENT(<VARIANT>, <INTEGER>)
+    """
+
+def pg_jsonb_without_keys(variant: Operand, array_string: Operand, /) -> Expression:
+    """jsonb - keys: without these members.
+
+    SQL: PG_JSONB_WITHOUT_KEYS(<VARIANT>, <ARRAY<STRING>>)
+    """
+
+def pg_jsonb_without_path(variant: Operand, array_string: Operand, /) -> Expression:
+    """jsonb #- path: without what the path leads to.
+
+    SQL: PG_JSONB_WITHOUT_PATH(<VARIANT>, <ARRAY<STRING>>)
+    """
+
+def pg_round_even(approximate_numeric: Operand, /) -> Expression:
+    """The nearest whole number, halves to the even one.
+
+    SQL: PG_ROUND_EVEN(<APPROXIMATE_NUMERIC>)
+    """
+
 def pi() -> Expression:
     """The number pi.
 

@@ -55,6 +55,7 @@ __all__ = [
     "null_scalar",
     "optional",
     "register_everywhere",
+    "register_form",
     "shown_name",
 ]
 
@@ -329,7 +330,8 @@ class FunctionRegistry:
         self.functions[key] = function
 
     def find(self, name: str) -> AnyFunction | None:
-        return self.functions.get(name.upper()) or _EVERYWHERE.get(name.upper())
+        key = name.upper()
+        return self.functions.get(key) or _EVERYWHERE.get(key) or _FORMS.get(key)
 
     def get(self, name: str) -> AnyFunction:
         """The function of a name; raises BindError with near names."""
@@ -364,6 +366,16 @@ class FunctionRegistry:
 
     def __iter__(self) -> Iterator[AnyFunction]:
         return iter(self.functions.values())
+
+
+_FORMS: dict[str, AnyFunction] = {}
+"""Forms of functions that every registry finds, under names that the reader of a dialect writes: in plans they are the
+functions themselves."""
+
+
+def register_form(name: str, function: AnyFunction) -> None:
+    """Declare a form of a function, which takes its arguments as other types."""
+    _FORMS[name.upper()] = function
 
 
 _EVERYWHERE: dict[str, AnyFunction] = {}

@@ -125,7 +125,7 @@ class OverCalls:
             call.release(slots)
 
 
-def range_numbers(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.ndarray | None]:
+def range_numbers(column: pa.Array, descending: bool, nulls_last: bool) -> tuple[np.ndarray, np.ndarray | None]:
     """The numbers that RANGE offsets count in (milliseconds for times, negated when descending), and where they are
     NULL.
 
@@ -145,10 +145,12 @@ def range_numbers(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.nd
         raise UnsupportedError(
             "RANGE with an offset needs a number or a time to order by", hint="use ROWS, or order by another column"
         )
+    numbers = -numbers if descending else numbers
     if missing is not None:
         # NULLs stand at one end of their partition, at a number that no offset reaches.
-        numbers = np.where(missing, np.iinfo(np.int64).min // 2 if numbers.dtype.kind == "i" else -np.inf, numbers)
-    return (-numbers if descending else numbers), missing
+        far = np.iinfo(np.int64).max // 2 if numbers.dtype.kind == "i" else np.inf
+        numbers = np.where(missing, far if nulls_last else -far, numbers)
+    return numbers, missing
 
 
 def _kept(call: FrameCall, frames: Frames) -> np.ndarray:

@@ -309,7 +309,9 @@ class OverUpdateOperator(Operator):
         frame = self._calls.frame
         if frame is not None and frame.measures:
             order = self._node.order[0]
-            numbers, missing = range_numbers(self._store.take_column(order.index, rows), order.descending)
+            numbers, missing = range_numbers(
+                self._store.take_column(order.index, rows), order.descending, order.nulls_last
+            )
         low, high = self._calls.bounds(layout, numbers, missing)
         needed = set(self._calls.needed)
         nothing = pa.nulls(0)

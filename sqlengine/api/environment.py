@@ -16,6 +16,7 @@ from sqlengine.api.result import Result
 from sqlengine.api.table_factory import TableFactory, as_python, located
 from sqlengine.database.information_schema import InformationSchema
 from sqlengine.database.session import Session
+from sqlengine.options.dialect import FLINK
 from sqlengine.options.target import TARGET
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -132,12 +133,14 @@ class TableEnvironment(TableFactory):
         Raises SqlEngineError with the place in the text.
         """
         if rows is None and parameters is None:
-            return self._execute(self._heads.read(statement), statement)
+            dialect = self._dialect
+            parsed = self._heads.read(statement) if dialect == FLINK else parse_statement(statement, dialect)
+            return self._execute(parsed, statement)
         try:
             if rows is None:
-                parsed, given = self._repeated.given(statement, parameters)
+                parsed, given = self._repeated.given(statement, parameters, self._dialect)
                 return self._execute(parsed, statement, given)
-            parsed = parse_statement(statement)
+            parsed = parse_statement(statement, self._dialect)
             if parameters is not None:
                 raise BindError(
                     "parameters and rows are both given", code="E1251", hint="rows are for one statement many times"
@@ -159,7 +162,7 @@ class TableEnvironment(TableFactory):
         """
         self._check_open()
         try:
-            parsed = parse_statement(statement)
+            parsed = parse_statement(statement, self._dialect)
             prepared = _parameters.Prepared(parsed, self._session)
         except SqlEngineError as error:
             raise located(error, statement) from error.__cause__
@@ -179,7 +182,7 @@ class TableEnvironment(TableFactory):
 
     def run_script(self, script: str) -> Iterator[Result]:
         """Run all statements in order, one result at a time: the next statement runs when its result is requested."""
-        for statement in parse_script(script):
+        for statement in parse_script(script, self._dialect):
             yield self._execute(statement, script)
 
     def _execute(self, statement: st.Statement, text: str, parameters: Parameters | None = None) -> Result:

@@ -24,6 +24,7 @@ from sqlengine.api.result import Result, SqlEngineWarning
 from sqlengine.catalog.objects import CatalogView
 from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.database.session import PYTHON_DATABASE, Session
+from sqlengine.options.dialect import DIALECT, FLINK
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.advice import advice, noted
@@ -113,7 +114,8 @@ class TableFactory(CatalogMethods):
 
     def sql_query(self, query: str) -> Table:
         """A query as a table, to execute, explain, insert, or extend."""
-        statement = parse_statement(query)
+        dialect = self._dialect
+        statement = parse_statement(query, dialect)
         if not isinstance(statement, st.QueryStatement):
             raise UnsupportedError(
                 "sql_query takes a query",
@@ -124,6 +126,8 @@ class TableFactory(CatalogMethods):
             )
         inner = statement.query.span
         text = query if inner is None else query[inner.start : inner.end]
+        if dialect != FLINK:
+            text = statement.query.text
         return _table.Table(self._engine, _query.Query(whole=as_python(text)), text)
 
     def from_elements(self, elements: Sequence[Any], schema: Any = None, verify_schema: bool = True) -> Table:
@@ -369,10 +373,15 @@ class TableFactory(CatalogMethods):
                 "this TableEnvironment is closed", code="E1629", hint="make another one: TableEnvironment.create()"
             )
 
+    @property
+    def _dialect(self) -> str:
+        """How the statements of the session are read."""
+        return self.__session.options.get(DIALECT).lower()
+
     def _explain(self, text: str, details: Sequence[str], locate: Locate) -> str:
         self._check_open()
         try:
-            parsed = parse_statement(text)
+            parsed = parse_statement(text, self._dialect)
             return self._explained(parsed.statement if isinstance(parsed, st.Explain) else parsed, details)
         except SqlEngineError as error:
             raise locate(error) from error.__cause__

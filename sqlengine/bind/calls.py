@@ -8,10 +8,12 @@ CASE where the library has no such function.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.types import (
     BIGINT,
     BOOLEAN,
@@ -33,6 +35,11 @@ from sqlengine.bind.operators import comparison, conjunction, scalar_call
 from sqlengine.bind.session import Clause, ExpressionRules
 from sqlengine.parse.nodes import FunctionCall, JsonFunction
 from sqlengine.parse.spans import span_of
+
+if TYPE_CHECKING:
+    import sqlengine.bind.postgres as _postgres
+else:
+    _postgres = Room("sqlengine.bind.postgres")
 
 __all__ = [
     "CALLS",
@@ -58,6 +65,10 @@ def _call(binder: ExpressionRules, tree: FunctionCall) -> Expr:
         return _needs_group(binder, name, tree, span)
     if name in WINDOW_PROPERTIES:
         return _window_property(binder, name, tree, span)
+    if name == "PG_COLUMN_OR":
+        return _postgres.column_or(binder, tree)
+    if name.startswith("PG_") and name in _postgres.RULES:
+        return _postgres.RULES[name](binder, [argument(binder, a) for a in tree.expressions], span)
     special = _SPECIAL.get(name)
     if special is not None and (name in _ALWAYS_SPECIAL or binder.env.context.functions.find(name) is None):
         return special(binder, [argument(binder, a) for a in tree.expressions], span)

@@ -19,6 +19,7 @@ from sqlengine.bind.scope import Scope
 from sqlengine.bind.session import MATCH_SEMANTICS, BoundRelation, Clause, QueryEnv
 from sqlengine.bind.sort_keys import sort_key
 from sqlengine.bind.table_functions import milliseconds
+from sqlengine.options.dialect import DIALECT, POSTGRES
 from sqlengine.parse.nodes import MatchRecognize
 from sqlengine.parse.spans import span_of
 
@@ -114,7 +115,10 @@ def _names_in_order(order: tuple[SortKey, ...]) -> list[str]:
 
 
 def _pattern(tree: MatchRecognize, env: QueryEnv) -> Pattern:
-    standard = env.context.options.get(MATCH_SEMANTICS).lower() == "standard"
+    options = env.context.options
+    standard = options.get(MATCH_SEMANTICS).lower() == "standard"
+    if MATCH_SEMANTICS.key not in options:
+        standard = options.get(DIALECT).lower() == POSTGRES
     read = read_pattern(tree.args["pattern"], standard)
     variables = read.variables
     subsets = _subsets(tree, [v.name for v in variables])

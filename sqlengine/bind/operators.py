@@ -71,7 +71,8 @@ def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Exp
         )
     if common is None or common.root is TypeRoot.NULL:
         if common is not None:
-            return Literal(None, BOOLEAN)
+            same = operator == "IS NOT DISTINCT FROM"
+            return Literal(same, BOOLEAN.not_null()) if operator in _NEVER_NULL else Literal(None, BOOLEAN)
         shown = [str(t.materialized().with_nullable(True)) for t in (left.type, right.type)]
         raise TypeMismatchError(
             f"{shown[0]} and {shown[1]} cannot be compared",
@@ -200,7 +201,7 @@ def _is_json(binder: ExpressionRules, tree: IsJson) -> Expr:
 def _compare(binder: ExpressionRules, tree: exp.Binary) -> Expr:
     operator = _COMPARISONS[type(tree)]
     left_fields, right_fields = _row_fields(tree.this), _row_fields(tree.expression)
-    if left_fields and right_fields and operator == "=":
+    if left_fields and right_fields and (operator == "=" or operator in _ORDERING):
         if len(left_fields) != len(right_fields):
             raise TypeMismatchError(
                 f"a row of {len(left_fields)} and a row of {len(right_fields)} values cannot be compared",
@@ -208,9 +209,21 @@ def _compare(binder: ExpressionRules, tree: exp.Binary) -> Expr:
                 span=span_of(tree),
                 hint="give both rows the same number of values",
             )
-        pairs = zip(left_fields, right_fields, strict=True)
-        return conjunction([comparison("=", binder.bind(a), binder.bind(b), span_of(tree)) for a, b in pairs])
+        pairs = [(binder.bind(a), binder.bind(b)) for a, b in zip(left_fields, right_fields, strict=True)]
+        if operator in _ORDERING:
+            return _in_order(operator, pairs, span_of(tree))
+        return conjunction([comparison("=", a, b, span_of(tree)) for a, b in pairs])
     return comparison(operator, binder.bind(tree.this), binder.bind(tree.expression), span_of(tree))
+
+
+def _in_order(operator: str, pairs: list[tuple[Expr, Expr]], span: Span | None) -> Expr:
+    """Rows are compared by their first fields that differ."""
+    (left, right), *rest = pairs
+    if not rest:
+        return comparison(operator, left, right, span)
+    before = comparison(operator[0], left, right, span)
+    same = comparison("=", left, right, span)
+    return _logical("OR", [before, conjunction([same, _in_order(operator, rest, span)])], span)
 
 
 def _row_fields(tree: exp.Expr) -> list[exp.Expr] | None:

@@ -12,9 +12,11 @@ from sqlengine.api.environment import TableEnvironment, located
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.scripts import named, scripts
 from sqlengine.database.session import Session
+from sqlengine.options.dialect import DIALECT
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.reading import without_header
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.explain import plan_text
 from sqlengine.statements.planning import bound_view
@@ -42,7 +44,7 @@ def explain_command(texts: Sequence[str], files: Sequence[str], options: dict[st
     with TableEnvironment.create(options) as environment:
         for source, text in scripts(texts, files):
             with named(source):
-                for statement in parse_script(text):
+                for statement in parse_script(text, environment.session.options.get(DIALECT)):
                     try:
                         _explain(statement, wanted, environment.session, paint)
                     except SqlEngineError as error:
@@ -55,7 +57,7 @@ def _explain(statement: st.Statement, details: tuple[str, ...], session: Session
     filled = isinstance(inner, ddl.CreateTable) and inner.query is not None
     if filled or isinstance(inner, _PLANNED):
         plans = plan_text(inner, session, details).rstrip("\n")
-        shown = masked_sql(" ".join(inner.text.split()))
+        shown = masked_sql(" ".join(without_header(inner.text).split()))
         print(paint(f"-- {shown if len(shown) <= 100 else shown[:97] + '...'}", "bold"))
         print(plans + "\n", flush=True)
     if isinstance(statement, st.Explain):

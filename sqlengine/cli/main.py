@@ -18,6 +18,7 @@ from sqlengine import __version__
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.formats import FORMATS
 from sqlengine.cli.serve import SERVE, SERVE_MORE, add_serve_arguments
+from sqlengine.options.dialect import DIALECT_OPTION
 from sqlengine.options.target import target_options
 
 if TYPE_CHECKING:
@@ -322,6 +323,12 @@ def _options_argument(parser: argparse.ArgumentParser) -> None:
         help="set an option, as SET does (may be repeated)",
     )
     parser.add_argument(
+        "--dialect",
+        choices=("flink", "postgres"),
+        type=str.lower,
+        help="how statements are read (default: flink)",
+    )
+    parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
         type=str.lower,
@@ -383,6 +390,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not equals:
             getattr(args, "parser", parser).error(f"-D takes KEY=VALUE, not '{option}'")
         options[key.strip()] = value.strip()
+    if getattr(args, "dialect", None) is not None:
+        options[DIALECT_OPTION] = args.dialect
     needs_sql = args.command == "explain" or (args.command == "run" and args.database is None)
     if needs_sql and not args.files and not args.execute:
         args.parser.error("give a FILE of SQL, - for standard input, or -e SQL")

@@ -14,6 +14,7 @@ from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.binding import Binding
 from sqlengine.database.open_epoch import RowConflict
 from sqlengine.database.session import Session
+from sqlengine.options.dialect import FLINK
 from sqlengine.parameters.binding import Key, Parameters
 from sqlengine.parameters.given import Marks, marks
 from sqlengine.parameters.plans import Plans
@@ -40,27 +41,27 @@ class RepeatedInserts:
     with other values."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[st.Insert, Marks, Plans]] = {}
+        self._known: dict[tuple[str, str], tuple[st.Insert, Marks, Plans]] = {}
 
-    def given(self, text: str, values: Any) -> tuple[st.Statement, Parameters | None]:
+    def given(self, text: str, values: Any, dialect: str = FLINK) -> tuple[st.Statement, Parameters | None]:
         """The statement of a text, and the values for it; None when it has no parameters.
 
         Raises what `parse_statement`, `marks` and `Marks.columns` raise.
         """
-        known = self._known.get(text)
+        known = self._known.get((dialect, text))
         if known is not None:
             statement, found, plans = known
             parameters = _once(found, values)
             parameters.plans = plans
             return statement, parameters
-        read = parse_statement(text)
+        read = parse_statement(text, dialect)
         found = marks(read)
         parameters = _once(found, values)
         if isinstance(read, st.Insert) and found.keys and is_values(read.query.query) and not advice(read, text):
             if len(self._known) >= _MOST_KNOWN:
                 self._known = {}
             parameters.plans = Plans()
-            self._known[text] = read, found, parameters.plans
+            self._known[dialect, text] = read, found, parameters.plans
         return read, parameters if found.keys else None
 
 

@@ -21,9 +21,9 @@ from __future__ import annotations
 from sqlengine.parse import nodes, statement_nodes
 from sqlengine.parse.dialect import FlinkSQL
 from sqlengine.parse.literals import interval_value
-from sqlengine.parse.reading import parse_query, parse_script, parse_statement
+from sqlengine.parse.reading import parse_query, parse_script, parse_statement, statement_spans
 from sqlengine.parse.spans import span_of
-from sqlengine.parse.statements import parse_expression, statement_spans
+from sqlengine.parse.statements import parse_expression
 from sqlengine.parse.types import parse_type, to_type
 
 __all__ = [

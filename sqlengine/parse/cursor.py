@@ -96,6 +96,9 @@ would be ambiguous are reserved here, so every text that Flink takes is taken.""
 class Cursor:
     """The tokens of a text and the current place in them."""
 
+    scanner = staticmethod(scan)
+    """Makes tokens of a text."""
+
     unfinished = False
     """Whether more is to follow the text: its last word is then not the name that it could be."""
 
@@ -104,7 +107,7 @@ class Cursor:
 
     def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
         self.text = text
-        self.tokens = scan(text, fold=True) if tokens is None else tokens
+        self.tokens = self.scanner(text, fold=True) if tokens is None else tokens
         _make_room(len(self.tokens))
         self.index = index
         self.token = self.tokens[index]
@@ -128,7 +131,7 @@ class Cursor:
     def unfold(self) -> None:
         """Read the token here, which stands for many, as those."""
         token = self.token
-        self.tokens[self.index : self.index + 1] = scan(self.text, start=token.start, end=token.end)[:-1]
+        self.tokens[self.index : self.index + 1] = self.scanner(self.text, start=token.start, end=token.end)[:-1]
         self.known_queries.clear()
         self.back_to(self.index)
 

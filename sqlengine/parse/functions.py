@@ -255,6 +255,9 @@ class FunctionGrammar(LiteralGrammar):
 
     def _substring(self, name: str) -> FunctionCall:
         first = self.argument()
+        if self.match("FOR"):
+            one = exp.Literal(this="1", is_string=False)
+            return FunctionCall(this=name, expressions=[first, one, self.expression()])
         if not self.match("FROM"):
             return FunctionCall(this=name, expressions=[first, *self._rest()])
         arguments = [first, self.expression()]

@@ -30,6 +30,7 @@ __all__ = [
     "WORD",
     "Token",
     "scan",
+    "unescaped",
 ]
 
 WORD = "word"
@@ -134,7 +135,7 @@ def scan(text: str, *, fold: bool = False, start: int = 0, end: int | None = Non
                 raise SqlSyntaxError("an identifier is empty", span=Span(position, end), text=text)
             tokens.append(Token(QUOTED, written, value, "", position, end))
         elif kind == "escaped":
-            tokens.append(Token(STRING, written, _ESCAPE.sub(_unescape, written[2:-1]), "", position, end))
+            tokens.append(Token(STRING, written, unescaped(written[2:-1]), "", position, end))
         elif kind == "dollar":
             close = text.find(written, end, size)
             if close < 0:
@@ -211,6 +212,11 @@ def decode_unicode(token: Token, escape: str, text: str) -> str:
         return chr(int(digits, 16))
 
     return pattern.sub(decode, token.value)
+
+
+def unescaped(content: str) -> str:
+    """What stands between the quotes of E'..', with its escapes resolved."""
+    return _ESCAPE.sub(_unescape, content)
 
 
 def _unescape(match: re.Match[str]) -> str:

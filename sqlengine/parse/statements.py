@@ -395,9 +395,9 @@ def parse_script(text: str) -> list[Statement]:
     return list(StatementGrammar(text).script())
 
 
-def parse_statement(text: str) -> Statement:
+def parse_statement(text: str, grammar: type[StatementGrammar] = StatementGrammar) -> Statement:
     """The one statement of a text, with or without its semicolon."""
-    return _only(StatementGrammar(text))
+    return _only(grammar(text))
 
 
 def _only(grammar: StatementGrammar) -> Statement:
@@ -412,11 +412,11 @@ def _only(grammar: StatementGrammar) -> Statement:
     return first
 
 
-def parse_query(text: str) -> exp.Expr:
+def parse_query(text: str, grammar: type[StatementGrammar] = StatementGrammar) -> exp.Expr:
     """The query of a text, every constant as a tree of its own: Select, Values, Union, Except, Intersect or Subquery."""
-    statement = _only(StatementGrammar(text, scan(text)))
+    statement = _only(grammar(text, grammar.scanner(text)))
     if not isinstance(statement, QueryStatement):
-        StatementGrammar(text).fail("a query")
+        grammar(text).fail("a query")
     return statement.query.query
 
 
@@ -432,7 +432,7 @@ def parse_expression(text: str) -> exp.Expr:
     return tree
 
 
-def statement_spans(text: str) -> list[tuple[Span, bool]]:
+def statement_spans(text: str, grammar: type[StatementGrammar] = StatementGrammar) -> list[tuple[Span, bool]]:
     """Where the statements of a text stand, and whether each is closed by a semicolon, without reading them.
 
     This is what a shell asks to know whether a line ends a statement. Semicolons inside a statement set close nothing.
@@ -444,7 +444,7 @@ def statement_spans(text: str) -> list[tuple[Span, bool]]:
     start: Token | None = None
     last: Token | None = None
     in_set = False
-    tokens = scan(text)
+    tokens = grammar.scanner(text)
     for index, token in enumerate(tokens):
         if token.kind is END or (token.upper == ";" and not in_set):
             if start is not None and last is not None:

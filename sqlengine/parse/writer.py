@@ -116,6 +116,18 @@ class FlinkGenerator(Generator):
         text = f"({self.sql(tree, 'this')} - {self.sql(tree, 'expression')}) {tree.args['unit']}"
         return text + (f" TO {to_unit}" if to_unit else "")
 
+    def windowspec_sql(self, tree: exp.WindowSpec) -> str:
+        args = tree.args
+
+        def bound(which: str) -> str:
+            written, side = args[which], args.get(f"{which}_side")
+            text = written if isinstance(written, str) else self.sql(written)
+            return f"{text} {side}" if side else text
+
+        text = f"BETWEEN {bound('start')} AND {bound('end')}" if args.get("end") is not None else bound("start")
+        exclude = args.get("exclude")
+        return f"{args['kind']} {text}" + (f" EXCLUDE {exclude}" if exclude else "")
+
     def typespec_sql(self, tree: nodes.TypeSpec) -> str:
         text = str(tree.data_type)
         return text.replace("INTERVAL SECOND(3)", "INTERVAL DAY TO SECOND(3)")

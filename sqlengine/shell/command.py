@@ -77,9 +77,9 @@ def shell_command(arguments: ShellArguments, options: dict[str, str]) -> int:
                 history = arguments.history
                 return prompt(executor, default_history() if history is None else Path(history) if history else None)
             for source, text in scripts(arguments.texts, arguments.files):
-                executor.run_pieces(pieces(text), source)
+                executor.run_pieces(pieces(text, executor.dialect), source)
             if not scripted:
-                executor.run_pieces(pieces_of_lines(_lines_of_stdin()), "<stdin>")
+                executor.run_pieces(pieces_of_lines(_lines_of_stdin(), executor.dialect), "<stdin>")
         except Leave:
             return 0
         executor.wait_for_jobs()

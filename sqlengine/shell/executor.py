@@ -24,6 +24,7 @@ from sqlengine.cli.run import INSERT_STOPPED
 from sqlengine.cli.scripts import named, scripts
 from sqlengine.database.jobs import RunningJob
 from sqlengine.options.client import MAX_COLUMN_WIDTH, PRINT_TIME, RESULT_MODE, VERBOSE
+from sqlengine.options.dialect import DIALECT
 from sqlengine.shell.grid import (
     KIND_STYLES,
     GridColumn,
@@ -121,9 +122,13 @@ class Executor:
     # --- running
     # --------------------------------------------------------------------------------------------------------
 
+    def dialect(self) -> str:
+        """How statements are read now."""
+        return self.session.options.get(DIALECT).lower()
+
     def run_text(self, text: str, source: str | None = None) -> None:
         """All statements and commands of a text; the first that fails raises."""
-        self.run_pieces(pieces(text), source)
+        self.run_pieces(pieces(text, self.dialect), source)
 
     def run_pieces(self, found: Iterable[Piece], source: str | None = None) -> None:
         with named(source):

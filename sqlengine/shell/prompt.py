@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession, prompt
@@ -56,7 +57,7 @@ def _prompts(executor: Executor, history: Path | None) -> int:
         except EOFError:
             text = "\\q"
         try:
-            for piece in pieces(text):
+            for piece in pieces(text, executor.dialect):
                 executor.run(piece)
                 if executor.interrupted:
                     break
@@ -155,7 +156,7 @@ def _prompt_session(executor: Executor, history: History, *, colour: bool) -> Pr
         auto_suggest=AutoSuggestFromHistory(),
         enable_open_in_editor=True,
         enable_suspend=True,
-        key_bindings=_keys(),
+        key_bindings=_keys(executor.dialect),
         editing_mode=EditingMode.VI if "vi" in os.environ.get("SQLENGINE_EDITING_MODE", "") else EditingMode.EMACS,
         prompt_continuation=continuation,
         bottom_toolbar=lambda: toolbar(),
@@ -167,12 +168,12 @@ def _prompt_session(executor: Executor, history: History, *, colour: bool) -> Pr
     )
 
 
-def _keys() -> KeyBindings:
+def _keys(dialect: Callable[[], str]) -> KeyBindings:
     keys = KeyBindings()
 
     @Condition
     def complete() -> bool:
-        return is_complete(get_app().current_buffer.text)
+        return is_complete(get_app().current_buffer.text, dialect)
 
     @keys.add("enter", filter=completion_is_selected)
     def _take(event: KeyPressEvent) -> None:

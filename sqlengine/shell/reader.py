@@ -6,10 +6,11 @@ begins with a backslash and ends with its line, or begins with a word such as HE
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from runtime.core.errors import SqlSyntaxError
+from sqlengine.options.dialect import FLINK
 from sqlengine.parse import statement_spans
 
 __all__ = ["CLIENT_WORDS", "Piece", "is_complete", "pieces", "pieces_of_lines"]
@@ -33,14 +34,22 @@ class Piece:
         return "\n" * (self.line - 1) + self.text
 
 
-def is_complete(text: str) -> bool:
+Dialect = Callable[[], str]
+
+
+def flink() -> str:
+    """The dialect where nobody says otherwise."""
+    return FLINK
+
+
+def is_complete(text: str, dialect: Dialect = flink) -> bool:
     """Whether a text can be carried out as it stands: Enter runs it and does not begin another line."""
-    found = list(pieces(text))
+    found = list(pieces(text, dialect))
     if not found or found[-1].is_command:
         return bool(found) or not text.strip()
     last = "\n".join(text.split("\n")[found[-1].line - 1 :])
     try:
-        spans = statement_spans(last)
+        spans = statement_spans(last, dialect())
     except SqlSyntaxError as error:
         return not _may_go_on(error)
     return not spans or spans[-1][1]
@@ -51,13 +60,13 @@ def _may_go_on(error: SqlSyntaxError) -> bool:
     return "not closed" in error.message
 
 
-def pieces(text: str) -> Iterator[Piece]:
+def pieces(text: str, dialect: Dialect = flink) -> Iterator[Piece]:
     """The pieces of a whole text; what is left without a semicolon at its end is one, too."""
-    return pieces_of_lines(text.splitlines(keepends=True))
+    return pieces_of_lines(text.splitlines(keepends=True), dialect)
 
 
-def pieces_of_lines(lines: Iterable[str]) -> Iterator[Piece]:
-    """The pieces of lines, each as soon as its last line is there."""
+def pieces_of_lines(lines: Iterable[str], dialect: Dialect = flink) -> Iterator[Piece]:
+    """The pieces of lines, each as soon as its last line is there; `dialect` is asked how the next ones are read."""
     held, begun, number = "", 1, 0
     for line in lines:
         number += 1
@@ -74,23 +83,23 @@ def pieces_of_lines(lines: Iterable[str]) -> Iterator[Piece]:
                 continue
         held += line
         if ";" in line:
-            found, held, begun = _cut(held, begun)
+            found, held, begun = _cut(held, begun, dialect())
             yield from found
     if held.strip():
-        found, rest, begun = _cut(held, begun)
+        found, rest, begun = _cut(held, begun, dialect())
         yield from found
         if rest.strip():
             yield _piece(rest.strip(), begun)
 
 
-def _cut(text: str, line: int) -> tuple[list[Piece], str, int]:
+def _cut(text: str, line: int, dialect: str) -> tuple[list[Piece], str, int]:
     """The closed statements of a text, what is left of it, and the line of that.
 
     A command may follow a statement on its line: there the scanner finds a backslash.
     """
     command: Piece | None = None
     try:
-        spans = statement_spans(text)
+        spans = statement_spans(text, dialect)
     except SqlSyntaxError as error:
         if _may_go_on(error):
             return [], text, line
@@ -99,7 +108,7 @@ def _cut(text: str, line: int) -> tuple[list[Piece], str, int]:
             return [_piece(text.strip(), line)], "", line
         command = Piece(text[place:].strip(), True, line + text.count("\n", 0, place))
         text = text[:place]
-        spans = statement_spans(text)
+        spans = statement_spans(text, dialect)
     found: list[Piece] = []
     at = 0
     for span, closed in spans:

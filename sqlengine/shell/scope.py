@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from runtime.core.errors import SqlEngineError, SqlSyntaxError
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.database.session import Session
+from sqlengine.options.dialect import DIALECT
 from sqlengine.parse import parse_query
 from sqlengine.parse.cursor import RESERVED
 from sqlengine.parse.lexer import QUOTED, WORD, Token, scan
@@ -76,7 +77,7 @@ class Scope:
         try:
             if relation.query or (len(relation.name) == 1 and relation.name[0] in self.queries):
                 query = relation.query or self.queries[relation.name[0]]
-                schema = query_schema(self._session, parse_query(query))
+                schema = query_schema(self._session, parse_query(query, self._session.options.get(DIALECT)))
                 found = tuple((f.name, str(f.type)) for f in schema)
             elif relation.name:
                 found = columns_of_table(self._session, relation.name)

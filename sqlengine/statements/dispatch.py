@@ -13,6 +13,7 @@ from sqlengine.api.result import Result
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.reading import without_header
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
@@ -52,7 +53,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
     if isinstance(statement, st.CreateSavepoint):
         return _jobs.create_savepoint(statement, session)
     if type(statement) not in _RUN:
-        words = " ".join(statement.text.split()[: 1 if isinstance(statement, st.Call) else 2]).upper()
+        words = " ".join(without_header(statement.text).split()[: 1 if isinstance(statement, st.Call) else 2]).upper()
         raise UnsupportedError(
             f"{words} cannot be carried out by this engine",
             code="E1604",

@@ -34,6 +34,7 @@ from sqlengine.database.recovery import RECOVERY_OPTIONS
 from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
 from sqlengine.options.client import CLIENT_OPTIONS
 from sqlengine.options.database import AT_ONCE, DATABASE_OPTIONS, MATERIALIZED_TABLE_OPTIONS, SCHEDULER_OPTIONS
+from sqlengine.options.dialect import DIALECT
 from sqlengine.options.flink import FLINK_OPTIONS, noted_option
 from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 from sqlengine.options.time_zones import time_zone_name
@@ -70,6 +71,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *MATERIALIZED_TABLE_OPTIONS,
         *TARGET_OPTIONS,
         CDC_DUPLICATES,
+        DIALECT,
         DISABLED_RULES,
         DML_SYNC,
         DYNAMIC_OPTIONS,

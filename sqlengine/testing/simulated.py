@@ -27,6 +27,7 @@ from sqlengine.api.environment import TableEnvironment, located
 from sqlengine.api.result import Result, fold
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.database.session import Session
+from sqlengine.options.dialect import DIALECT
 from sqlengine.parameters.binding import Parameters
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
@@ -116,7 +117,7 @@ class SimulatedEnvironment(TableEnvironment):
         before = self.session.harness.stand_in
         self.replace_connectors()
         try:
-            for statement in parse_script(text):
+            for statement in parse_script(text, self.session.options.get(DIALECT)):
                 if isinstance(statement, st.Insert | st.StatementSet):
                     keep_insert(statement, self.session)
                 elif not isinstance(statement, st.QueryStatement | st.Subscribe):
@@ -131,7 +132,7 @@ class SimulatedEnvironment(TableEnvironment):
     def keep_inserts(self, script: str) -> None:
         """INSERT statements as jobs that go on: what comes in later is written, too, in step with the input."""
         try:
-            for statement in parse_script(script):
+            for statement in parse_script(script, self.session.options.get(DIALECT)):
                 if not isinstance(statement, st.Insert | st.StatementSet):
                     raise FormatError("a job is made of INSERT statements", code="E3301", span=statement.span)
                 keep_insert(statement, self.session)

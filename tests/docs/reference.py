@@ -42,6 +42,7 @@ _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Bitmaps", (library.bitmap,)),
     ("JSON", (library.json_query, library.json_values)),
     ("Variants", (library.variant,)),
+    ("What the dialect of PostgreSQL is read as", (library.postgres, library.jsonb)),
     ("Others", (library.auxiliary,)),
     ("Aggregates", (library.aggregate,)),
     ("Windows and OVER", (library.window,)),

@@ -1,0 +1,322 @@
+"""Operators and functions of PostgreSQL's `jsonb`, over VARIANT. The values are those of `runtime/kernels/variants.py`.
+
+They are lenient as PostgreSQL's are: a member of what is no object is NULL. Elements of arrays count from 0, from the end
+below zero. Parts are found by the kernels; what makes new values is computed once for each distinct value.
+Source: PostgreSQL 15, "JSON Functions and Operators".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.core.errors import ExpressionError
+from runtime.core.rooms import Room
+from runtime.core.types import BOOLEAN, INT, STRING, VARIANT, array
+from runtime.expr.columns import as_array
+from runtime.expr.distinct import map_distinct
+from runtime.expr.function import ArgumentType, EvalContext, Nulls, Value
+from runtime.expr.json_text import quoted
+from runtime.expr.library.declare import CHARACTER, INTEGER, VARIANT_, Family
+
+if TYPE_CHECKING:
+    import runtime.kernels.variants as _variants
+else:
+    _variants = Room("runtime.kernels.variants")
+
+__all__ = ["FAMILY"]
+
+FAMILY = Family("jsonb")
+_TEXTS = ArgumentType(
+    "ARRAY<STRING>",
+    lambda t: t.same_ignoring_nullability(array(STRING)),
+    lambda t: array(STRING) if t.root.value == "ARRAY" and t.children[0].is_character else None,
+)
+
+
+@FAMILY.scalar(
+    "PG_JSONB_GET",
+    [VARIANT_, CHARACTER],
+    VARIANT,
+    "jsonb -> key, and jsonb -> n from 0: the member or element; NULL where there is none.",
+    also=[([VARIANT_, INTEGER], VARIANT)],
+    nulls=Nulls.MAYBE,
+)
+def get(context: EvalContext, value: Value, key: Value) -> Value:
+    values, keys = as_array(value, context.num_rows), as_array(key, context.num_rows)
+    if pa.types.is_string(keys.type):
+        found, state = _variants.members(values, quoted(keys))
+    else:
+        found, state = _variants.elements(values, _places(values, keys))
+        # A scalar is the one element of itself.
+        alone = pc.and_(pa.array(state == _variants.LEFT), pc.invert(pc.starts_with(values, "{")))
+        alone = pc.and_(alone, pc.is_in(keys.cast(pa.int64()), pa.array([0, -1])))
+        found = pc.if_else(alone, values, found)
+        state = np.where(pc.fill_null(alone, False).to_numpy(zero_copy_only=False), _variants.MADE, state)
+    missing = pa.array(state != _variants.MADE)
+    return pc.if_else(pc.or_(missing, keys.is_null()), pa.scalar(None, pa.string()), found)
+
+
+def _places(values: pa.Array, keys: pa.Array) -> np.ndarray:
+    """From 1, for the kernel: PostgreSQL counts from 0, and from the end below it."""
+    places = keys.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    if not (places < 0).any():
+        return places + 1
+    counts = _variants.parts(values, "[")[2]
+    return np.where(places < 0, np.where(counts + places < 0, 0, counts + places + 1), places + 1)
+
+
+@FAMILY.scalar(
+    "PG_JSONB_STEP",
+    [VARIANT_, CHARACTER],
+    VARIANT,
+    "A step of a path: the member of an object, or the element of an array whose number the text is.",
+    nulls=Nulls.MAYBE,
+)
+def step(context: EvalContext, value: Value, key: Value) -> Value:
+    values, keys = as_array(value, context.num_rows), as_array(key, context.num_rows)
+    found, state = _variants.members(values, quoted(keys))
+    number = pc.match_substring_regex(keys, r"^-?\d{1,9}$")
+    numbers = pc.if_else(number, keys, "0").cast(pa.int64())
+    elements, is_element = _variants.elements(values, _places(values, numbers))
+    is_element = (is_element == _variants.MADE) & pc.fill_null(number, False).to_numpy(zero_copy_only=False)
+    chosen = pc.if_else(pa.array(is_element), elements, found)
+    missing = pa.array(~is_element & (state != _variants.MADE))
+    return pc.if_else(pc.or_(missing, keys.is_null()), pa.scalar(None, pa.string()), chosen)
+
+
+@FAMILY.scalar(
+    "PG_JSONB_TEXT",
+    [VARIANT_],
+    STRING,
+    "The text of a value of jsonb: that of a string without quotes, NULL of null; what ->> gives.",
+    nulls=Nulls.MAYBE,
+)
+def text_of(context: EvalContext, value: Value) -> Value:
+    values = as_array(value, context.num_rows)
+    texts = pc.if_else(pc.equal(values, "null"), pa.scalar(None, pa.string()), values)
+    holds = pc.or_(pc.starts_with(texts, "{"), pc.starts_with(texts, "["))
+    if pc.any(holds).as_py():
+        shown = map_distinct(
+            lambda text: _shown(_read(text)), [pc.if_else(holds, texts, None)], pa.string(), len(texts)
+        )
+        texts = pc.if_else(holds, shown, texts)
+    is_text = pc.starts_with(texts, '"')
+    if not pc.any(is_text).as_py():
+        return texts
+    plain = pc.utf8_slice_codeunits(texts, 1, -1)
+    escaped = pc.and_(is_text, pc.match_substring(texts, "\\"))
+    if pc.any(escaped).as_py():
+        read = map_distinct(json.loads, [pc.if_else(escaped, texts, None)], pa.string(), len(texts))
+        plain = pc.if_else(escaped, read, plain)
+    return pc.if_else(is_text, plain, texts)
+
+
+@FAMILY.scalar("PG_JSONB_TYPEOF", [VARIANT_], STRING, "object, array, string, number, boolean or null.")
+def type_of(context: EvalContext, value: Value) -> Value:
+    first = pc.utf8_slice_codeunits(as_array(value, context.num_rows), 0, 1)
+    names = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
+    found = pc.index_in(first, pa.array(list(names)))
+    kinds = pa.array([*names.values(), "number"]).take(pc.fill_null(found, len(names)))
+    return pc.if_else(first.is_valid(), kinds, pa.scalar(None, pa.string()))
+
+
+@FAMILY.scalar("PG_JSONB_ARRAY_LENGTH", [VARIANT_], INT, "The number of elements of an array.", can_fail=True)
+def array_length(context: EvalContext, value: Value) -> Value:
+    values = as_array(value, context.num_rows)
+    counts = _variants.parts(values, "[")[2]
+    wrong = np.flatnonzero((counts < 0) & values.is_valid().to_numpy(zero_copy_only=False))
+    if len(wrong):
+        shown = values[int(wrong[0])].as_py()[:60]
+        raise ExpressionError(f"{shown} is no array", code="E2020", hint="look at JSONB_TYPEOF(v) first")
+    return pa.array(counts, pa.int32(), mask=counts < 0)
+
+
+# What makes new values, or looks into all of a value: once for each distinct value.
+
+
+def _of_values(
+    name: str, arguments: list[ArgumentType], result: Any, document: str, function: Callable[..., Any]
+) -> None:
+    """Declares a function of Python values."""
+
+    def evaluate(context: EvalContext, *values: Value) -> Value:
+        given = [v if isinstance(v, pa.Scalar) else as_array(v, context.num_rows) for v in values]
+        return map_distinct(function, given, context.result_type.arrow, context.num_rows)
+
+    FAMILY.scalar(name, arguments, result, document, nulls=Nulls.MAYBE, can_fail=True)(evaluate)
+
+
+def _read(text: str) -> Any:
+    """A value in which numbers keep their text."""
+    return json.loads(text, parse_int=_Number, parse_float=_Number)
+
+
+class _Number(str):
+    """A number by its canonical text."""
+
+    __slots__ = ()
+
+
+def _write(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case _Number():
+            return str(value)
+        case str():
+            return str(quoted(pa.array([value]))[0].as_py())
+        case list():
+            return f"[{','.join(map(_write, value))}]"
+        case _:
+            keys = sorted(value, key=lambda key: key.encode())
+            return "{" + ",".join(f"{_write(str(key))}:{_write(value[key])}" for key in keys) + "}"
+
+
+def _holds(whole: Any, part: Any) -> bool:
+    """Whether a value contains another."""
+    if isinstance(whole, dict) and isinstance(part, dict):
+        return all(key in whole and _holds(whole[key], part[key]) for key in part)
+    if isinstance(whole, list) and isinstance(part, list):
+        return all(any(_holds(item, wanted) for item in whole) for wanted in part)
+    return type(whole) is type(part) and whole == part
+
+
+def _contains(whole: str, part: str) -> bool:
+    a, b = _read(whole), _read(part)
+    # An array contains a scalar at the top, as if that stood in an array.
+    return _holds(a, [b] if isinstance(a, list) and not isinstance(b, list | dict) else b)
+
+
+def _has(value: str, key: str) -> bool:
+    found = _read(value)
+    if isinstance(found, dict):
+        return key in found
+    texts = found if isinstance(found, list) else [found]
+    return any(isinstance(t, str) and not isinstance(t, _Number) and t == key for t in texts)
+
+
+def _joined(a: str, b: str) -> str:
+    left, right = _read(a), _read(b)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _write({**left, **right})
+    both = [value if isinstance(value, list) else [value] for value in (left, right)]
+    return _write(both[0] + both[1])
+
+
+def _refused(value: str, what: str) -> ExpressionError:
+    return ExpressionError(
+        f"{value[:60]} has nothing to delete: it is no {what}", code="E2020", hint="look at JSONB_TYPEOF(v) first"
+    )
+
+
+def _without_keys(value: str, keys: list[str]) -> str:
+    found = _read(value)
+    if isinstance(found, dict):
+        return _write({k: v for k, v in found.items() if k not in keys})
+    if isinstance(found, list):
+        return _write([v for v in found if isinstance(v, _Number) or not isinstance(v, str) or v not in keys])
+    raise _refused(value, "object and no array")
+
+
+def _without_element(value: str, place: int) -> str:
+    found = _read(value)
+    if not isinstance(found, list):
+        raise _refused(value, "array")
+    if -len(found) <= place < len(found):
+        del found[place]
+    return _write(found)
+
+
+def _without_path(value: str, path: list[str]) -> str:
+    found = _read(value)
+    if not isinstance(found, dict | list):
+        raise _refused(value, "object and no array")
+    holder: Any = found
+    for place, name in enumerate(path):
+        last = place == len(path) - 1
+        if isinstance(holder, dict) and name in holder:
+            if last:
+                del holder[name]
+            else:
+                holder = holder[name]
+        elif isinstance(holder, list) and name.lstrip("-").isdigit() and -len(holder) <= int(name) < len(holder):
+            if last:
+                del holder[int(name)]
+            else:
+                holder = holder[int(name)]
+        else:
+            break
+    return _write(found)
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _stripped(v) for k, v in value.items() if v is not None}
+    return [_stripped(v) for v in value] if isinstance(value, list) else value
+
+
+def _shown(value: Any) -> str:
+    """As PostgreSQL writes it: blanks behind commas and colons, shorter keys first."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
+        return "{" + ", ".join(f"{_write(str(key))}: {_shown(value[key])}" for key in keys) + "}"
+    return _write(value)
+
+
+_of_values(
+    "PG_JSONB_CONTAINS",
+    [VARIANT_, VARIANT_],
+    BOOLEAN,
+    "jsonb @> jsonb: whether the first contains the second.",
+    _contains,
+)
+_of_values(
+    "PG_JSONB_HAS", [VARIANT_, CHARACTER], BOOLEAN, "jsonb ? key: whether it is a key, or a text of the array.", _has
+)
+_of_values(
+    "PG_JSONB_HAS_ANY", [VARIANT_, _TEXTS], BOOLEAN, "jsonb ?| keys: whether one of them is a key.",
+    lambda value, keys: any(_has(value, k) for k in keys if k is not None),
+)  # fmt: skip
+_of_values(
+    "PG_JSONB_HAS_ALL", [VARIANT_, _TEXTS], BOOLEAN, "jsonb ?& keys: whether all of them are keys.",
+    lambda value, keys: all(_has(value, k) for k in keys if k is not None),
+)  # fmt: skip
+_of_values(
+    "PG_JSONB_CONCAT", [VARIANT_, VARIANT_], VARIANT, "jsonb || jsonb: both objects as one, or both arrays.", _joined
+)
+_of_values(
+    "PG_JSONB_WITHOUT", [VARIANT_, CHARACTER], VARIANT, "jsonb - key: without the member.",
+    lambda value, key: _without_keys(value, [key]),
+)  # fmt: skip
+_of_values("PG_JSONB_WITHOUT_KEYS", [VARIANT_, _TEXTS], VARIANT, "jsonb - keys: without these members.", _without_keys)
+_of_values(
+    "PG_JSONB_WITHOUT_ELEMENT",
+    [VARIANT_, INTEGER],
+    VARIANT,
+    "jsonb - n: without the element n, from 0.",
+    _without_element,
+)
+_of_values(
+    "PG_JSONB_WITHOUT_PATH",
+    [VARIANT_, _TEXTS],
+    VARIANT,
+    "jsonb #- path: without what the path leads to.",
+    _without_path,
+)
+_of_values(
+    "PG_JSONB_STRIP_NULLS", [VARIANT_], VARIANT, "The value without members that are null.",
+    lambda value: _write(_stripped(_read(value))),
+)  # fmt: skip
+_of_values(
+    "PG_JSONB_SHOWN", [VARIANT_], STRING, "The value as PostgreSQL writes it.", lambda value: _shown(_read(value))
+)

@@ -1,0 +1,409 @@
+"""Functions whose names begin with `PG_`: what PostgreSQL's operators mean for operands of these types.
+
+The reader of the dialect writes them (`sqlengine/parse/postgres`). A rule takes bound operands and gives an expression of
+functions that are here; most of them stay no function of their own in a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from runtime.core.errors import Span, TypeMismatchError, UnsupportedError
+from runtime.core.types import (
+    INTERVAL_SECOND,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_LTZ,
+    VARIANT,
+    DataType,
+    TypeRoot,
+    array,
+    char,
+    decimal,
+    map_of,
+)
+from runtime.expr.nodes import Call, Case, Cast, Expr, Literal
+from runtime.expr.nullability import cast_type
+from sqlengine.bind.coerce import cast_to
+from sqlengine.bind.construct import written_array
+from sqlengine.bind.operators import comparison, scalar_call
+from sqlengine.bind.session import ExpressionRules
+from sqlengine.bind.time_patterns import date_format_pattern
+from sqlengine.parse.nodes import FunctionCall
+
+__all__ = ["RULES", "column_or"]
+
+_Rule = Callable[[ExpressionRules, list[Expr], Span | None], Expr]
+_R = TypeRoot
+_DAY = 86_400_000
+_TRUTH = DataType(TypeRoot.BOOLEAN, nullable=False)
+_DIGITS = {_R.TINYINT: 3, _R.SMALLINT: 5, _R.INT: 10, _R.BIGINT: 19}
+
+
+def _divide(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """Of integers an integer, of exact numbers one with 16 digits behind the point where they fit."""
+    types = [a.type for a in args]
+    exact = all(t.is_exact_numeric for t in types) and any(t.root is _R.DECIMAL for t in types)
+    return scalar_call(binder, "PG_DIVIDE" if exact else "/", args, span)
+
+
+def _add(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    return _moved(binder, "+", args, span)
+
+
+def _subtract(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    left, right = args
+    if left.type.root is _R.VARIANT:
+        return _without(binder, args, span)
+    points = (_R.DATE, _R.TIMESTAMP, _R.TIMESTAMP_LTZ)
+    if left.type.root is _R.DATE and right.type.root is _R.DATE:
+        unit = Literal("DAY", char(3).not_null())
+        return scalar_call(binder, "TIMESTAMPDIFF", [unit, right, left], span)
+    if left.type.root in points and right.type.root in points:
+        return scalar_call(binder, "MINUS_DATE", args, span)
+    return _moved(binder, "-", args, span)
+
+
+def _moved(binder: ExpressionRules, operator: str, args: list[Expr], span: Span | None) -> Expr:
+    """A date and an interval are a timestamp, a date and a number of days a date."""
+    left, right = args
+    if right.type.root is _R.DATE and operator == "+":
+        left, right = right, left
+    if left.type.root is _R.DATE and right.type.is_interval:
+        left = cast_to(left, TIMESTAMP, span)
+    elif left.type.root is _R.DATE and right.type.is_integer:
+        day = Literal(_DAY, INTERVAL_SECOND.not_null())
+        right = scalar_call(binder, "*", [day, right], span)
+    return scalar_call(binder, operator, [left, right], span)
+
+
+def _concat(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """Texts, arrays with arrays or elements, and values of jsonb."""
+    left, right = args
+    roots = (left.type.root, right.type.root)
+    if _R.VARIANT in roots:
+        return scalar_call(binder, "PG_JSONB_CONCAT", [_jsonb(binder, [a], span) for a in args], span)
+    if _R.ARRAY in roots:
+        return _arrays(binder, args, span)
+    if not any(t.is_character or t.is_binary or t.root is _R.NULL for t in (left.type, right.type)):
+        shown = " and ".join(str(a.type.materialized().with_nullable(True)) for a in args)
+        raise TypeMismatchError(
+            f"|| does not take {shown}", code="E1301", span=span, hint="make a text of one of them: x::text || y"
+        )
+    if left.type.is_binary and right.type.is_binary:
+        return scalar_call(binder, "||", args, span)
+    return scalar_call(binder, "||", [_text(binder, [a], span) for a in args], span)
+
+
+def _arrays(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """An array and another one, or an element; NULL beside an array adds nothing."""
+    type_ = next(a.type for a in args if a.type.root is _R.ARRAY)
+    parts: list[Expr] = []
+    for value in args:
+        written = _as_array(value, type_, span)
+        if written is None and value.type.root is not _R.ARRAY:
+            element = cast_to(value, type_.children[0].with_nullable(True), span)
+            written = Call("ARRAY", (element,), array(element.type).not_null(), span=span)
+        parts.append(value if written is None else written)
+    both = scalar_call(binder, "ARRAY_CONCAT", parts, span)
+    left, right = parts
+    missing = [
+        (Call("IS NULL", (one,), _TRUTH, span=span), cast_to(other, both.type, span))
+        for one, other in ((left, right), (right, left))
+        if one.type.nullable
+    ]
+    nullable = left.type.nullable and right.type.nullable
+    return Case(tuple(missing), both, both.type.with_nullable(nullable)) if missing else both
+
+
+def _as_array(value: Expr, type_: DataType, span: Span | None) -> Expr | None:
+    """A text such as `'{1,2}'` beside an array, as an array of its type."""
+    if isinstance(value, Literal) and isinstance(value.value, str) and value.value.lstrip().startswith("{"):
+        return written_array(exp.Literal(this=value.value, is_string=True), type_)
+    return None
+
+
+def _texts(value: Expr, span: Span | None) -> Expr:
+    """An array of texts, which may be written as `'{a,b}'`."""
+    written = _as_array(value, array(STRING), span)
+    return value if written is None else written
+
+
+def _without(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    value, what = args
+    if what.type.is_integer:
+        return scalar_call(binder, "PG_JSONB_WITHOUT_ELEMENT", args, span)
+    written = _as_array(what, array(STRING), span)
+    if written is not None or what.type.root is _R.ARRAY:
+        return scalar_call(binder, "PG_JSONB_WITHOUT_KEYS", [value, what if written is None else written], span)
+    return scalar_call(binder, "PG_JSONB_WITHOUT", args, span)
+
+
+def _rounded(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """What becomes an integer is rounded: halves of numeric away from zero, those of double precision to even."""
+    (value,) = args
+    if value.type.root is _R.DECIMAL:
+        return scalar_call(binder, "ROUND", [value, Literal(0, _INT)], span)
+    return scalar_call(binder, "PG_ROUND_EVEN", [value], span) if value.type.is_approximate else value
+
+
+_INT = DataType(_R.INT, nullable=False)
+
+
+def _round(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """ROUND of double precision takes halves to the even number."""
+    even = len(args) == 1 and args[0].type.is_approximate
+    return scalar_call(binder, "PG_ROUND_EVEN" if even else "ROUND", args, span)
+
+
+def _numeric(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """`numeric` without digits has those of its argument."""
+    (value,) = args
+    type_ = value.type
+    if type_.root is _R.DECIMAL:
+        return value
+    if type_.is_integer:
+        return cast_to(value, decimal(_DIGITS[type_.root], 0), span)
+    target = decimal(38, 18)
+    if isinstance(value, Literal) and isinstance(value.value, str):
+        whole, _, fraction = value.value.strip().lstrip("+-").partition(".")
+        if (whole + fraction).isdecimal() and len(whole + fraction) <= 38:
+            target = decimal(max(len(whole + fraction), 1), len(fraction))
+    return Cast(value, cast_type(type_, target), span=span)
+
+
+def _text(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    (value,) = args
+    if value.type.is_character:
+        return value
+    if value.type.root is _R.VARIANT:
+        return scalar_call(binder, "PG_JSONB_SHOWN", [value], span)
+    text = cast_to(value, STRING, span)
+    return scalar_call(binder, "LOWER", [text], span) if value.type.root is _R.BOOLEAN else text
+
+
+def _concat_all(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """CONCAT passes over NULLs."""
+    nothing = Literal("", char(0).not_null())
+    return scalar_call(binder, "CONCAT_WS", [nothing, *(_text(binder, [a], span) for a in args)], span)
+
+
+def _slice(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    value, low, high = args
+    if value.type.root is not _R.ARRAY:
+        raise TypeMismatchError(
+            "[n:m] takes an array", code="E1302", span=span, hint="SUBSTRING takes a part of a text"
+        )
+    for bound in (low, high):
+        if isinstance(bound, Literal) and bound.value is not None and bound.value < 1:
+            raise UnsupportedError(
+                "a slice begins and ends at 1 or later", span=span, hint="the first element of an array is [1]"
+            )
+    return scalar_call(binder, "ARRAY_SLICE", args, span)
+
+
+def _array_length(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    value, dimension = args
+    if not isinstance(dimension, Literal) or dimension.value != 1:
+        raise UnsupportedError("arrays have one dimension here", span=span, hint="ARRAY_LENGTH(a, 1)")
+    count = scalar_call(binder, "CARDINALITY", [value], span)
+    some = comparison(">", count, Literal(0, _INT), span)
+    return Case(((some, count),), Literal(None, count.type.with_nullable(True)), count.type.with_nullable(True))
+
+
+def _array_to_string(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    value, *rest = args
+    if value.type.root is _R.ARRAY and not value.type.children[0].is_character:
+        value = cast_to(value, array(STRING).with_nullable(value.type.nullable), span)
+    return scalar_call(binder, "ARRAY_JOIN", [value, *rest], span)
+
+
+def _to_date(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    return scalar_call(binder, "TO_DATE", [args[0], _java_pattern("TO_DATE", args, span)], span)
+
+
+def _to_timestamp(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """A text by a pattern is a timestamp with time zone."""
+    read = scalar_call(binder, "TO_TIMESTAMP", [args[0], _java_pattern("TO_TIMESTAMP", args, span)], span)
+    return cast_to(read, TIMESTAMP_LTZ, span)
+
+
+def _java_pattern(name: str, args: list[Expr], span: Span | None) -> Expr:
+    if len(args) != 2 or not isinstance(args[1], Literal) or not isinstance(args[1].value, str):
+        raise TypeMismatchError(
+            f"{name} takes a text, and a pattern in quotes", code="E1309", span=span, hint="for example 'YYYY-MM-DD'"
+        )
+    pattern = date_format_pattern(args[1].value, span)
+    return Literal(pattern, char(len(pattern)).not_null())
+
+
+def _type_name(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    name = _NAMES.get(args[0].type.root, str(args[0].type.materialized().with_nullable(True)).lower())
+    return Literal(name, char(len(name)).not_null())
+
+
+_NAMES = {
+    _R.SMALLINT: "smallint", _R.INT: "integer", _R.BIGINT: "bigint", _R.DECIMAL: "numeric", _R.FLOAT: "real",
+    _R.DOUBLE: "double precision", _R.BOOLEAN: "boolean", _R.CHAR: "text", _R.VARCHAR: "text", _R.DATE: "date",
+    _R.TIME: "time without time zone", _R.TIMESTAMP: "timestamp without time zone",
+    _R.TIMESTAMP_LTZ: "timestamp with time zone", _R.INTERVAL_MONTH: "interval", _R.INTERVAL_SECOND: "interval",
+    _R.VARIANT: "jsonb", _R.BINARY: "bytea", _R.VARBINARY: "bytea", _R.NULL: "unknown",
+}  # fmt: skip
+
+
+def column_or(binder: ExpressionRules, tree: FunctionCall) -> Expr:
+    """A name in GROUP BY: the column, or where there is none what it is the alias of."""
+    column, meant = tree.expressions
+    known = any(source.find(column.name) for source in binder.scope.sources)
+    return binder.bind(column if known else meant)
+
+
+# jsonb
+
+
+def _jsonb(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """A CAST to jsonb reads texts as JSON."""
+    (value,) = args
+    if value.type.root is _R.VARIANT:
+        return value
+    if value.type.is_character:
+        repeats = Literal(True, _TRUTH)
+        return scalar_call(binder, "PARSE_JSON", [value, repeats], span)
+    return _jsonb_of(binder, args, span)
+
+
+def _jsonb_of(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """TO_JSONB: a value as jsonb, texts as strings."""
+    (value,) = args
+    return value if value.type.root is _R.VARIANT else Cast(value, cast_type(value.type, VARIANT), span=span)
+
+
+def _build_object(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    if len(args) % 2 or not args:
+        raise TypeMismatchError(
+            "JSONB_BUILD_OBJECT takes pairs of key and value",
+            code="E1301",
+            span=span,
+            hint="for example ('a', 1, 'b', 2)",
+        )
+    pairs: list[Expr] = []
+    for key, value in zip(args[::2], args[1::2], strict=True):
+        pairs += [cast_to(_text(binder, [key], span), STRING, span), _jsonb_of(binder, [value], span)]
+    made = Call("MAP", tuple(pairs), map_of(STRING.not_null(), VARIANT).not_null(), span=span)
+    return Cast(made, cast_type(made.type, VARIANT), span=span)
+
+
+def _build_array(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    if not args:
+        return scalar_call(binder, "PARSE_JSON", [Literal("[]", char(2).not_null())], span)
+    made = Call("ARRAY", tuple(_jsonb_of(binder, [a], span) for a in args), array(VARIANT).not_null(), span=span)
+    return Cast(made, cast_type(made.type, VARIANT), span=span)
+
+
+def _of_jsonb(name: str) -> _Rule:
+    """A function whose first argument is jsonb, which may be written as a text."""
+
+    def rule(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+        first, *rest = args
+        if isinstance(first, Literal) and first.type.is_character:
+            first = _jsonb(binder, [first], span)
+        return scalar_call(binder, name, [first, *rest], span)
+
+    return rule
+
+
+def _get_text(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    return scalar_call(binder, "PG_JSONB_TEXT", [scalar_call(binder, "PG_JSONB_GET", args, span)], span)
+
+
+def _path(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """`jsonb #> '{a,0}'`, step by step."""
+    value, steps = args
+    steps = _texts(steps, span)
+    if not (isinstance(steps, Call) and steps.function == "ARRAY"):
+        raise UnsupportedError(
+            "a path is written in the statement", span=span, hint="for example v #> '{a,0}', or v -> 'a' -> 0"
+        )
+    for step in steps.args:
+        value = scalar_call(binder, "PG_JSONB_STEP", [value, step], span)
+    return value
+
+
+def _path_text(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    return scalar_call(binder, "PG_JSONB_TEXT", [_path(binder, args, span)], span)
+
+
+def _extract_path(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    value = args[0]
+    for step in args[1:]:
+        value = scalar_call(binder, "PG_JSONB_STEP", [value, step], span)
+    return value
+
+
+def _extract_path_text(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    return scalar_call(binder, "PG_JSONB_TEXT", [_extract_path(binder, args, span)], span)
+
+
+def _contains(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """`a @> b`: of jsonb, and of arrays."""
+    if _R.VARIANT in (args[0].type.root, args[1].type.root):
+        return scalar_call(binder, "PG_JSONB_CONTAINS", [_jsonb(binder, [a], span) for a in args], span)
+    raise TypeMismatchError(
+        "@> and <@ compare values of jsonb",
+        code="E1304",
+        span=span,
+        hint="x = ANY (a) looks for an element of an array",
+    )
+
+
+def _contained(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    return _contains(binder, args[::-1], span)
+
+
+def _of_texts(name: str) -> _Rule:
+    """An operator whose right side is an array of texts, which may be written as `'{a,b}'`."""
+
+    def rule(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+        value, texts = args
+        return scalar_call(binder, name, [value, _texts(texts, span)], span)
+
+    return rule
+
+
+RULES: dict[str, _Rule] = {
+    "PG_DIVIDE": _divide,
+    "PG_ADD": _add,
+    "PG_SUBTRACT": _subtract,
+    "PG_CONCAT": _concat,
+    "PG_CONCAT_ALL": _concat_all,
+    "PG_ROUNDED": _rounded,
+    "PG_ROUND": _round,
+    "PG_NUMERIC": _numeric,
+    "PG_TEXT": _text,
+    "PG_SLICE": _slice,
+    "PG_ARRAY_LENGTH": _array_length,
+    "PG_ARRAY_TO_STRING": _array_to_string,
+    "PG_TO_DATE": _to_date,
+    "PG_TO_TIMESTAMP": _to_timestamp,
+    "PG_TYPE_NAME": _type_name,
+    "PG_JSONB": _jsonb,
+    "PG_JSONB_OF": _jsonb_of,
+    "PG_JSONB_BUILD_OBJECT": _build_object,
+    "PG_JSONB_BUILD_ARRAY": _build_array,
+    "PG_JSONB_GET_TEXT": _get_text,
+    "PG_JSONB_PATH": _path,
+    "PG_JSONB_PATH_TEXT": _path_text,
+    "PG_JSONB_EXTRACT_PATH": _extract_path,
+    "PG_JSONB_EXTRACT_PATH_TEXT": _extract_path_text,
+    "PG_JSONB_HAS_ANY": _of_texts("PG_JSONB_HAS_ANY"),
+    "PG_JSONB_HAS_ALL": _of_texts("PG_JSONB_HAS_ALL"),
+    "PG_JSONB_WITHOUT_PATH": _of_texts("PG_JSONB_WITHOUT_PATH"),
+    **{
+        name: _of_jsonb(name)
+        for name in ("PG_JSONB_GET", "PG_JSONB_HAS", "PG_JSONB_TYPEOF", "PG_JSONB_ARRAY_LENGTH", "PG_JSONB_STRIP_NULLS")
+    },
+    "PG_CONTAINS": _contains,
+    "PG_CONTAINED": _contained,
+}

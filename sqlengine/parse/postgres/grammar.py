@@ -1,0 +1,476 @@
+"""The grammar of PostgreSQL's dialect: where it reads something in another way than Flink's."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+from sqlglot import exp
+
+from runtime.core.errors import UnsupportedError
+from runtime.core.types import VARIANT, DataType, TypeRoot
+from sqlengine.parse.constant_rows import ConstantRows
+from sqlengine.parse.ddl_nodes import ExpressionText, QueryText, Statement
+from sqlengine.parse.interval_texts import amount_of
+from sqlengine.parse.lexer import QUOTED, STRING, WORD, Token
+from sqlengine.parse.nodes import FunctionCall, IntervalLiteral, JsonFunction, PatternText, TableFunction, TypeSpec
+from sqlengine.parse.postgres.lexer import scan
+from sqlengine.parse.postgres.meanings import meaning
+from sqlengine.parse.postgres.one_row import always_a_row
+from sqlengine.parse.postgres.output_names import NO_NAME, cast_name, named, output_name
+from sqlengine.parse.postgres.table_functions import rows_of
+from sqlengine.parse.postgres.types import NUMERIC, PLAIN, REFUSED
+from sqlengine.parse.spans import span_of
+from sqlengine.parse.statement_nodes import CreateMaterializedView, CreateView
+from sqlengine.parse.statements import StatementGrammar
+
+__all__ = ["HEADER", "PostgresGrammar"]
+
+_TERMS = {"+": "PG_ADD", "-": "PG_SUBTRACT"}
+_FACTORS: dict[str, type[exp.Expr]] = {"*": exp.Mul, "%": exp.Mod}
+_OTHERS = {
+    "||": "PG_CONCAT",
+    "->": "PG_JSONB_GET",
+    "->>": "PG_JSONB_GET_TEXT",
+    "#>": "PG_JSONB_PATH",
+    "#>>": "PG_JSONB_PATH_TEXT",
+    "#-": "PG_JSONB_WITHOUT_PATH",
+    "@>": "PG_CONTAINS",
+    "<@": "PG_CONTAINED",
+    "?": "PG_JSONB_HAS",
+    "?|": "PG_JSONB_HAS_ANY",
+    "?&": "PG_JSONB_HAS_ALL",
+}
+"""PostgreSQL's "any other operator": tighter than comparisons, looser than + and -."""
+_OF_TYPE = frozenset(
+    ("INT", "INTEGER", "INT2", "INT4", "INT8", "BIGINT", "SMALLINT", "NUMERIC", "DECIMAL", "REAL", "FLOAT4", "FLOAT8",
+     "BOOL", "BOOLEAN", "TEXT", "VARCHAR", "JSON", "JSONB", "BYTEA", "TIMESTAMPTZ", "TIMESTAMP")
+)  # fmt: skip
+"""Types that may stand before a text in quotes, as in `jsonb '{}'`."""
+HEADER = "-- dialect: postgres\n"
+_S = TypeVar("_S", bound=Statement)
+_View = TypeVar("_View", CreateView, CreateMaterializedView)
+_CLOCK = frozenset(
+    (
+        "NOW",
+        "CURRENT_TIMESTAMP",
+        "CURRENT_ROW_TIMESTAMP",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "LOCALTIMESTAMP",
+        "LOCALTIME",
+        "PROCTIME",
+    )
+)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_BYTES = re.compile(r"\\x([0-9a-fA-F]{2})*")
+
+
+class PostgresGrammar(StatementGrammar):
+    """Reads statements as PostgreSQL does."""
+
+    scanner = staticmethod(scan)
+
+    def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
+        super().__init__(text, tokens, index)
+        self._of_one_column: dict[str, str] = {}
+        """Of the SELECT that is read, aliases of functions of one column, and what that is called."""
+
+    # Texts
+
+    def _finish(self, statement: _S, start: Token) -> _S:
+        """The text of a statement says its dialect, so that it can be read again."""
+        found = super()._finish(statement, start)
+        return found.with_(text=f"{HEADER}{found.text}")
+
+    def query_text(self) -> QueryText:
+        """A query whose text is Flink SQL, in which anybody can read it."""
+        found = super().query_text()
+        query = always_a_row(found.query)
+        return QueryText(query, _written(query), found.span)
+
+    def expression_text(self) -> ExpressionText:
+        found = super().expression_text()
+        return ExpressionText(found.expression, _written(found.expression), found.span)
+
+    # Views
+
+    def _create_view(self, *, temporary: bool, replace: bool) -> CreateView:
+        return self._without_clock(super()._create_view(temporary=temporary, replace=replace))
+
+    def create_materialized(self, *, replace: bool) -> Statement:
+        made = super().create_materialized(replace=replace)
+        return self._without_clock(made) if isinstance(made, CreateMaterializedView) else made
+
+    def _without_clock(self, made: _View) -> _View:
+        """Refuse a view whose conditions ask for the time: its rows would have to leave when time passes."""
+        for call in made.query.query.find_all(FunctionCall):
+            clause = call.find_ancestor(exp.Where, exp.Having, exp.Join)
+            if call.name.upper() in _CLOCK and clause is not None:
+                raise UnsupportedError(
+                    "a condition of a view cannot depend on the time that passes",
+                    span=span_of(call),
+                    text=self.text,
+                    hint="compare with the time in the query that reads the view, or use windows of event time",
+                )
+        return made
+
+    # Order
+
+    def sort_item(self) -> exp.Ordered:
+        """NULLs are the greatest values."""
+        item = super().sort_item()
+        if item.args.get("nulls_first") is None:
+            item.set("nulls_first", bool(item.args.get("desc")))
+        return item
+
+    # Operators
+
+    def additive(self) -> exp.Expr:
+        start = self.token
+        left = self._sum()
+        while (name := _OTHERS.get(self.token.upper)) is not None:
+            self.advance()
+            left = self.place(_call(name, left, self._sum()), start)
+        return left
+
+    def _sum(self) -> exp.Expr:
+        start = self.token
+        left = self._multiplicative()
+        while (name := _TERMS.get(self.token.upper)) is not None:
+            self.advance()
+            left = self.place(_call(name, left, self._multiplicative()), start)
+        return left
+
+    def _multiplicative(self) -> exp.Expr:
+        start = self.token
+        left = self._power()
+        while self.at_any(*_FACTORS, "/"):
+            word = self.advance().upper
+            right = self._power()
+            made = _call("PG_DIVIDE", left, right) if word == "/" else _FACTORS[word](this=left, expression=right)
+            left = self.place(made, start)
+        return left
+
+    def _like(self, kind: type[exp.Expr], left: exp.Expr, start: Token) -> exp.Expr:
+        """A backslash escapes where nothing else is said."""
+        tree = super()._like(kind, left, start)
+        if isinstance(tree, exp.Escape) or kind is exp.SimilarTo:
+            return tree
+        pattern = tree.expression
+        if isinstance(pattern, exp.Literal) and pattern.is_string:
+            text = str(pattern.this)
+            if "\\" not in text:
+                return tree
+            # Only wildcards and the backslash itself need the escape.
+            kept = _ESCAPED.sub(lambda m: m.group() if m[1] in "%_\\" else m[1], text)
+            pattern.set("this", kept)
+            if "\\" not in kept:
+                return tree
+        escape = exp.Literal(this="\\", is_string=True)
+        return exp.Escape(this=tree, expression=escape)
+
+    def _postfix(self) -> exp.Expr:
+        start = self.token
+        tree = self._primary()
+        while True:
+            if self.match("["):
+                tree = self.place(self._subscript(tree), start)
+            elif self.match("::"):
+                tree = self.place(self._cast(tree, start), start)
+            elif self._at_field():
+                self.advance()
+                tree = self.place(exp.Dot(this=tree, expression=self.identifier("a field", reserved=True)), start)
+            elif self.at("AT", "TIME", "ZONE"):
+                raise UnsupportedError(
+                    "AT TIME ZONE is not supported",
+                    span=self.token.span,
+                    text=self.text,
+                    hint="SET 'table.local-time-zone' is the zone in which a timestamptz is read and shown",
+                )
+            else:
+                return tree
+
+    def _subscript(self, tree: exp.Expr) -> exp.Expr:
+        """`a[n]`, and `a[n:m]`, from the bracket on."""
+        name = output_name(tree) or tree.name
+        low = None if self.at(":") else self.expression()
+        if not self.match(":"):
+            self.expect("]")
+            return exp.Bracket(this=tree, expressions=[low])
+        high = None if self.at("]") else self.expression()
+        self.expect("]")
+        one = exp.Literal(this="1", is_string=False)
+        last = FunctionCall(this="CARDINALITY", expressions=[tree.copy()])
+        return named(_call("PG_SLICE", tree, low or one, high or last), name)
+
+    # Types and casts
+
+    def _base_type(self) -> DataType:
+        start = self.token
+        if start.kind is WORD:
+            if start.upper in REFUSED:
+                raise UnsupportedError(
+                    f"the type {start.text} is not supported",
+                    span=start.span,
+                    text=self.text,
+                    hint=REFUSED[start.upper],
+                )
+            if start.upper in PLAIN:
+                self.advance()
+                return PLAIN[start.upper]
+            if start.upper in ("NUMERIC", "DECIMAL", "DEC") and self.peek().upper != "(":
+                self.advance()
+                return NUMERIC
+            if start.upper == "FLOAT":
+                self.advance()
+                return DataType(TypeRoot.FLOAT if 0 < self._size("precision", 1, 53, 53) < 25 else TypeRoot.DOUBLE)
+            if start.upper == "INTERVAL" and self.peek().upper not in (
+                "YEAR",
+                "MONTH",
+                "DAY",
+                "HOUR",
+                "MINUTE",
+                "SECOND",
+            ):
+                self.advance()
+                return DataType(TypeRoot.INTERVAL_SECOND, 3)
+            if start.upper == "TIMESTAMP":
+                return self._point_in_time()
+        return super()._base_type()
+
+    def _point_in_time(self) -> DataType:
+        """`timestamp [(p)] [with time zone | without time zone]`."""
+        self.expect("TIMESTAMP")
+        precision = self._size("precision", 0, 9, 6)
+        if self.match("WITH", "TIME", "ZONE") or self.match("WITH", "LOCAL", "TIME", "ZONE"):
+            return DataType(TypeRoot.TIMESTAMP_LTZ, precision)
+        self.match("WITHOUT", "TIME", "ZONE")
+        return DataType(TypeRoot.TIMESTAMP, precision)
+
+    def _keyword_form(self, start: Token) -> exp.Expr | None:
+        if start.upper == "CAST" and self.peek().upper == "(":
+            self.advance()
+            self.expect("(")
+            value = self.expression()
+            self.expect("AS")
+            tree = self._cast(value, start)
+            self.expect(")")
+            return self.place(tree, start)
+        return super()._keyword_form(start)
+
+    def _cast(self, value: exp.Expr, start: Token) -> exp.Expr:
+        """The value as the type that stands here."""
+        spec = self.type_spec()
+        target = spec.data_type
+        name, weak = cast_name(value, spec)
+        literal = isinstance(value, exp.Literal) and value.is_string
+        if literal and target.is_interval:
+            return named(self._interval_of(str(value.this), start), name, weak=weak)
+        if literal and target.is_binary and _BYTES.fullmatch(str(value.this)):
+            return named(exp.HexString(this=str(value.this)[2:].upper()), name, weak=weak)
+        if target is NUMERIC:
+            return named(self.place(_call("PG_NUMERIC", value), start), name, weak=weak)
+        if target.root is TypeRoot.VARIANT:
+            return named(self.place(_call("PG_JSONB", value), start), name, weak=weak)
+        if target.is_integer:
+            value = self.place(_call("PG_ROUNDED", value), start)
+        elif target.is_character and not literal:
+            value = self.place(_call("PG_TEXT", value), start)
+        return named(exp.Cast(this=value, to=spec), name, weak=weak)
+
+    def _interval_of(self, text: str, start: Token) -> IntervalLiteral:
+        amount = amount_of(text)
+        if amount is None:
+            self.refuse(
+                f"'{text}' is no interval here",
+                start.span,
+                "an interval has months or days, not both: '3 days 02:30', '1 year 6 mons'",
+            )
+        return IntervalLiteral(this=amount[0], unit=amount[1], negative=False)
+
+    def literal(self) -> exp.Expr | None:
+        token = self.token
+        if token.kind is WORD and token.upper in _OF_TYPE and self._text_of_type(token):
+            plain = token.upper == "TIMESTAMP" and self.peek().kind is STRING and ":" in self.peek().value
+            if not plain:
+                spec_at = self.index
+                while self.token.kind is not STRING:
+                    self.advance()
+                text = self.advance()
+                end = self.index
+                value = self.place(exp.Literal(this=text.value, is_string=True), text)
+                self.back_to(spec_at)
+                tree = self._cast(value, token)
+                self.back_to(end)
+                return self.place(tree, token)
+        return super().literal()
+
+    def _text_of_type(self, token: Token) -> bool:
+        """Whether a text in quotes follows the type that stands here."""
+        index = self.index
+        if self.peek().kind is STRING:
+            return True
+        if self.peek().upper not in ("(", "WITH", "WITHOUT"):
+            return False
+        try:
+            self.type_spec()
+            found = self.token.kind is STRING
+        except Exception:
+            found = False
+        self.back_to(index)
+        return found
+
+    def parameter(self) -> exp.Expr | None:  # type: ignore[override]
+        """`$1` or `:name`; a question mark is an operator."""
+        return None if self.at("?") else super().parameter()
+
+    # Calls
+
+    def call(self, name: exp.Identifier, qualifier: list[exp.Identifier], start: Token) -> exp.Expr:
+        tree = super().call(name, qualifier, start)
+        above: exp.Expr | None = None
+        inner = tree
+        while not isinstance(inner, FunctionCall) and isinstance(inner.this, exp.Expr):
+            above, inner = inner, inner.this
+        if not isinstance(inner, FunctionCall):
+            return tree
+        shown = output_name(inner) or NO_NAME
+        over = isinstance(tree, exp.Window)
+        if over and inner.name.upper() in ("FIRST_VALUE", "LAST_VALUE") and isinstance(above, exp.Window):
+            above.set("this", self.place(exp.RespectNulls(this=inner), start))
+            return tree
+        made = self._json_aggregate(tree, inner, start)
+        if made is not None:
+            return named(made, shown)
+        meant = self.place(meaning(inner), start)
+        if above is None:
+            return named(meant, shown)
+        if meant is not inner:
+            above.set("this", meant)
+        return named(tree, shown)
+
+    def _json_aggregate(self, tree: exp.Expr, inner: FunctionCall, start: Token) -> exp.Expr | None:
+        """JSONB_AGG and JSONB_OBJECT_AGG: a value of jsonb made of an aggregate, with its FILTER and OVER."""
+        name, given = inner.name.upper(), inner.expressions
+        if name in ("JSONB_AGG", "JSON_AGG") and len(given) == 1:
+            distinct = isinstance(given[0], exp.Distinct)
+            value = given[0].expressions[0] if distinct else given[0]
+            of = FunctionCall(this="PG_JSONB_OF", expressions=[value.copy()])
+            inner.set("this", "ARRAY_AGG")
+            inner.set("expressions", [exp.Distinct(expressions=[of]) if distinct else of])
+            spec = TypeSpec(this=VARIANT)
+            return self.place(exp.Cast(this=tree, to=spec), start)
+        if name in ("JSONB_OBJECT_AGG", "JSON_OBJECT_AGG") and len(given) == 2:
+            pair = [FunctionCall(this="PG_TEXT", expressions=[given[0].copy()]), given[1].copy()]
+            made = self.place(JsonFunction(this="JSON_OBJECTAGG", expressions=pair), start)
+            if tree is not inner:
+                inner.replace(made)
+            whole = made if tree is inner else tree
+            repeats = exp.Boolean(this=True)
+            return self.place(FunctionCall(this="PARSE_JSON", expressions=[whole, repeats]), start)
+        return None
+
+    # Queries
+
+    def _select_item(self) -> exp.Expr:
+        start = self.token
+        item = super()._select_item()
+        name = output_name(item)
+        if name is None:
+            return item
+        alias = exp.Identifier(this=name, quoted=True)
+        return self.place(exp.Alias(this=item, alias=alias), start)
+
+    def _select(self) -> exp.Select:
+        outside, self._of_one_column = self._of_one_column, {}
+        tree = super()._select()
+        for column in list(tree.find_all(exp.Column)) if self._of_one_column else ():
+            # The alias of a function of one column is that column.
+            name = self._of_one_column.get(column.name) if len(column.parts) == 1 else None
+            if name is not None:
+                own = exp.Column(this=exp.Identifier(this=name, quoted=True), table=column.this.copy())
+                own.meta.update(column.meta)
+                shown = exp.Alias(this=own, alias=column.this.copy()) if column.parent is tree else own
+                column.replace(shown)
+        self._of_one_column = outside
+        return tree
+
+    def _clauses(self, tree: exp.Select) -> None:
+        super()._clauses(tree)
+        group = tree.args.get("group")
+        if group is not None:
+            group.set("expressions", [self._grouped(item, tree.expressions) for item in group.expressions])
+
+    def _grouped(self, item: exp.Expr, shown: list[exp.Expr]) -> exp.Expr:
+        """A number in GROUP BY is the place of an output column; a name that is no column of FROM is an alias."""
+        if isinstance(item, exp.Literal) and not item.is_string and str(item.this).isdecimal():
+            place = int(str(item.this))
+            if not 1 <= place <= len(shown):
+                self.refuse(f"GROUP BY position {place} is not in the select list")
+            chosen = shown[place - 1]
+            return (chosen.this if isinstance(chosen, exp.Alias) else chosen).copy()
+        if isinstance(item, exp.Column) and len(item.parts) == 1:
+            meant = [e.this for e in shown if isinstance(e, exp.Alias) and e.alias == item.name]
+            if meant and not isinstance(meant[0], exp.Column):
+                column_or = FunctionCall(this="PG_COLUMN_OR", expressions=[item.copy(), meant[0].copy()])
+                column_or.meta.update(item.meta)
+                return column_or
+        return item
+
+    def _pattern(self) -> PatternText:
+        """The variables of PATTERN are names: folded, or in back-ticks for the reader of patterns."""
+        first = self.index
+        tree = super()._pattern()
+        text, at = "", self.tokens[first].start
+        for token in self.tokens[first : self.index - 1]:
+            name = token.text if token.upper == "PERMUTE" else token.value
+            shown = name if token.kind is WORD else f"`{token.value}`" if token.kind is QUOTED else token.text
+            text, at = text + self.text[at : token.start] + shown, token.end
+        tree.set("this", text)
+        return tree
+
+    def relation(self) -> exp.Expr:
+        """VALUES in FROM has columns `column1`, `column2`, .. where nothing else is said."""
+        tree = super().relation()
+        alias = tree.args.get("alias")
+        scalar = isinstance(tree, exp.Unnest) and len(tree.expressions) == 1 and not tree.args.get("offset")
+        if scalar and alias is not None and not alias.columns:
+            # The only column of a function without names has that of the alias.
+            alias.set("columns", [exp.Identifier(this=alias.name, quoted=True)])
+        columns = tree.meta.get("columns")
+        if isinstance(columns, tuple) and alias is not None and not alias.columns:
+            alias.set("columns", [exp.Identifier(this=n, quoted=True) for n in columns])
+            if len(columns) == 1:
+                self._of_one_column[alias.name] = columns[0]
+        if isinstance(tree, exp.Values):
+            alias = tree.args.get("alias") or exp.TableAlias(this=exp.Identifier(this="*VALUES*", quoted=True))
+            if not alias.columns:
+                width = _width(tree)
+                alias.set("columns", [exp.Identifier(this=f"column{i + 1}", quoted=True) for i in range(width)])
+            tree.set("alias", alias)
+        return tree
+
+    def _as_table_function(self, call: exp.Expr, start: Token, *, lateral: bool) -> TableFunction:
+        if isinstance(call, FunctionCall) and not call.qualifier:
+            rows = rows_of(call)
+            if rows is not None:
+                return self.place(rows, start)  # type: ignore[return-value]
+        return super()._as_table_function(call, start, lateral=lateral)
+
+
+def _call(name: str, *arguments: exp.Expr) -> FunctionCall:
+    """A call in the place of an operator, whose column has no name."""
+    made = FunctionCall(this=name, expressions=list(arguments))
+    return named(made, NO_NAME, weak=True)  # type: ignore[return-value]
+
+
+def _width(values: exp.Values) -> int:
+    first = values.expressions[0]
+    if isinstance(first, ConstantRows):
+        first = first.rows()[0]
+    return len(first.expressions)
+
+
+def _written(tree: exp.Expr) -> str:
+    return str(tree.sql(dialect="flink"))

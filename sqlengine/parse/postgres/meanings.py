@@ -1,0 +1,226 @@
+"""What calls mean in PostgreSQL, where it is not what they mean here: one declaration for each.
+
+`RENAMED` are functions of which PostgreSQL's form has a name of its own, because its types differ; `AS_EXPRESSIONS` are
+expressions over `$1`, `$2`, .. by name and number of arguments; `BY_RULE` are rules. What PostgreSQL and this engine do
+alike is not here, nor what only has another name (`sqlengine/bind/other_names.py`).
+Source: PostgreSQL 15's documentation, "Functions and Operators".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from sqlglot import exp
+
+from runtime.core.errors import UnsupportedError
+from sqlengine.parse.nodes import FunctionCall, ParameterMark
+from sqlengine.parse.spans import placed_at, span_of
+from sqlengine.parse.statements import parse_expression
+
+__all__ = ["meaning", "refused_functions"]
+
+RENAMED = {
+    name: f"PG_{name}"
+    for name in ("SUM", "AVG", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP")
+} | {
+    "JSONB_EXTRACT_PATH": "PG_JSONB_EXTRACT_PATH", "JSONB_EXTRACT_PATH_TEXT": "PG_JSONB_EXTRACT_PATH_TEXT",
+    "TO_JSONB": "PG_JSONB_OF", "TO_JSON": "PG_JSONB_OF",
+    "JSONB_BUILD_OBJECT": "PG_JSONB_BUILD_OBJECT", "JSON_BUILD_OBJECT": "PG_JSONB_BUILD_OBJECT",
+    "JSONB_BUILD_ARRAY": "PG_JSONB_BUILD_ARRAY", "JSON_BUILD_ARRAY": "PG_JSONB_BUILD_ARRAY",
+    "JSONB_TYPEOF": "PG_JSONB_TYPEOF", "JSON_TYPEOF": "PG_JSONB_TYPEOF",
+    "JSONB_ARRAY_LENGTH": "PG_JSONB_ARRAY_LENGTH", "JSON_ARRAY_LENGTH": "PG_JSONB_ARRAY_LENGTH",
+    "JSONB_STRIP_NULLS": "PG_JSONB_STRIP_NULLS",
+    "CONCAT": "PG_CONCAT_ALL",
+    "ROUND": "PG_ROUND",
+    "TO_DATE": "PG_TO_DATE",
+    "PG_TYPEOF": "PG_TYPE_NAME",
+}  # fmt: skip
+"""The same arguments under a name whose types, or whose NULLs, are PostgreSQL's."""
+
+AS_EXPRESSIONS = {
+    ("LOG", 1): "LOG10($1)",
+    ("ARRAY_LENGTH", 2): "PG_ARRAY_LENGTH($1, $2)",
+    ("ARRAY_UPPER", 2): "PG_ARRAY_LENGTH($1, $2)",
+    ("TO_TIMESTAMP", 2): "PG_TO_TIMESTAMP($1, $2)",
+    ("CLOCK_TIMESTAMP", 0): "NOW()",
+    ("TRANSACTION_TIMESTAMP", 0): "NOW()",
+    ("STATEMENT_TIMESTAMP", 0): "NOW()",
+    ("GEN_RANDOM_UUID", 0): "UUID()",
+    ("TO_TIMESTAMP", 1): "TO_TIMESTAMP_LTZ(CAST($1 * 1000 AS BIGINT), 3)",
+    ("LPAD", 2): "LPAD($1, $2, ' ')",
+    ("RPAD", 2): "RPAD($1, $2, ' ')",
+    ("REPLACE", 3): "CASE WHEN $2 = '' THEN $1 ELSE REPLACE($1, $2, $3) END",
+    ("SPLIT_PART", 3): "CASE WHEN $1 IS NOT NULL THEN COALESCE(SPLIT_INDEX($1, $2, $3 - 1), '') END",
+    ("OCTET_LENGTH", 1): "CHAR_LENGTH(HEX($1)) / 2",
+    ("TO_HEX", 1): "LOWER(HEX($1))",
+    ("ARRAY_TO_STRING", 2): "PG_ARRAY_TO_STRING($1, $2)",
+    ("ARRAY_TO_STRING", 3): "PG_ARRAY_TO_STRING($1, $2, $3)",
+    ("ARRAY_PREPEND", 2): "ARRAY_PREPEND($2, $1)",
+    ("DIV", 2): "TRUNCATE(PG_DIVIDE($1, $2), 0)",
+    ("BTRIM", 1): "TRIM(BOTH ' ' FROM $1)",
+    ("MAKE_DATE", 3): "CAST(CONCAT_WS('-', CAST($1 AS STRING), LPAD(CAST($2 AS STRING), 2, '0'), "
+    "LPAD(CAST($3 AS STRING), 2, '0')) AS DATE)",
+    ("STARTS_WITH", 2): "STARTSWITH($1, $2)",
+}  # fmt: skip
+
+_FIELDS = {
+    "DOW": "EXTRACT(DOW FROM $1) - 1",
+    "ISODOW": "MOD(EXTRACT(DOW FROM $1) + 5, 7) + 1",
+    "MILLISECOND": "EXTRACT(SECOND FROM $1) * 1000 + EXTRACT(MILLISECOND FROM $1)",
+    "MICROSECOND": "EXTRACT(SECOND FROM $1) * 1000000 + EXTRACT(MICROSECOND FROM $1)",
+}
+"""Fields that PostgreSQL counts in another way than Flink's EXTRACT."""
+_REFUSED = {
+    "AGE": "an interval has months or days here, not both: subtract the times, or use TIMESTAMPDIFF(MONTH, a, b)",
+    "JSONB_SET": "take the value apart and build it anew: JSONB_BUILD_OBJECT, || and -",
+    "JSONB_PRETTY": "v::text is the text of a value",
+}
+
+
+def refused_functions() -> frozenset[str]:
+    """Functions of PostgreSQL that are refused here with a reason."""
+    return frozenset(_REFUSED)
+
+
+def meaning(call: FunctionCall) -> exp.Expr:
+    """The call as what it means here; itself where that is the same.
+
+    Raises:
+        UnsupportedError: it cannot be said here.
+    """
+    if call.qualifier:
+        return call
+    name = str(call.name).upper()
+    reason = _REFUSED.get(name)
+    if reason is not None:
+        raise UnsupportedError(f"{name} is not supported", span=span_of(call), hint=reason)
+    if name in RENAMED:
+        call.set("this", RENAMED[name])
+        return call
+    rule = BY_RULE.get(name)
+    if rule is not None:
+        return rule(call)
+    text = AS_EXPRESSIONS.get((name, len(call.expressions)))
+    return call if text is None else _filled(text, call)
+
+
+def _extract(call: FunctionCall) -> exp.Expr:
+    """EXTRACT is numeric, with the digits after the point of a second."""
+    unit, value = call.expressions
+    return _field(str(unit.this).upper(), value, call)
+
+
+def _date_part(call: FunctionCall) -> exp.Expr:
+    """DATE_PART('field', time) is EXTRACT(FIELD FROM time), as double precision."""
+    if len(call.expressions) != 2:
+        return call
+    unit, value = call.expressions
+    if not (isinstance(unit, exp.Literal) and unit.is_string):
+        return call
+    return _filled("CAST($1 AS DOUBLE)", call, [_field(str(unit.this).upper(), value, call)])
+
+
+def _field(unit: str, value: exp.Expr, call: FunctionCall) -> exp.Expr:
+    word = unit.removesuffix("S") if unit not in ("MS", "US") else {"MS": "MILLISECOND", "US": "MICROSECOND"}[unit]
+    if word in ("SECOND", "EPOCH"):
+        digits = {"SECOND": 8, "EPOCH": 20}[word]
+        text = (
+            f"CAST(EXTRACT({word} FROM $1) * 1000000 + EXTRACT(MICROSECOND FROM $1) AS DECIMAL({digits}, 0)) * 0.000001"
+        )
+        return _filled(text, call, [value])
+    text = _FIELDS.get(word, f"EXTRACT({word} FROM $1)")
+    return _filled(f"CAST({text} AS DECIMAL(20, 0))", call, [value])
+
+
+def _without_nulls(function: str) -> Callable[[FunctionCall], exp.Expr]:
+    """GREATEST and LEAST pass over NULLs."""
+
+    def rule(call: FunctionCall) -> exp.Expr:
+        given = list(call.expressions)
+        if len(given) < 2:
+            return call
+        found = given[0]
+        for other in given[1:]:
+            found = _filled(f"COALESCE({function}($1, $2), $1, $2)", call, [found, other])
+        return found
+
+    return rule
+
+
+def _part_of_text(call: FunctionCall) -> exp.Expr:
+    """LEFT and RIGHT: a negative number leaves out so many characters at the other end."""
+    if len(call.expressions) != 2:
+        return call
+    rest = {"LEFT": "SUBSTRING($1 FROM 1 FOR GREATEST(CHAR_LENGTH($1) + $2, 0))",
+            "RIGHT": "SUBSTRING($1 FROM 1 - $2)"}[str(call.name).upper()]  # fmt: skip
+    text, count = call.expressions
+    if isinstance(count, exp.Literal):
+        return call
+    plain = FunctionCall(this=call.name, expressions=[text.copy(), count.copy()])
+    return _filled(f"CASE WHEN $2 < 0 THEN {rest} ELSE $3 END", call, [text, count, plain])
+
+
+def _regexp_replace(call: FunctionCall) -> exp.Expr:
+    """REGEXP_REPLACE replaces the first match, with the flag 'g' all."""
+    given = call.expressions
+    flags = str(given[3].this) if len(given) == 4 and isinstance(given[3], exp.Literal) else ""
+    if "g" not in flags:
+        raise UnsupportedError(
+            "REGEXP_REPLACE of the first match is not supported",
+            span=span_of(call),
+            hint="with the flag 'g' all matches are replaced: REGEXP_REPLACE(text, pattern, new, 'g')",
+        )
+    if set(flags) - {"g", "i"}:
+        raise UnsupportedError(
+            f"REGEXP_REPLACE knows no flags '{flags}'", span=span_of(given[3]), hint="there are 'g' and 'i'"
+        )
+    text = "REGEXP_REPLACE($1, CONCAT('(?i)', $2), $3)" if "i" in flags else "REGEXP_REPLACE($1, $2, $3)"
+    return _filled(text, call)
+
+
+def _substring(call: FunctionCall) -> exp.Expr:
+    """SUBSTRING: what stands before the first character counts, and is empty."""
+    given = call.expressions
+    if len(given) not in (2, 3):
+        return call
+    start = given[1]
+    if isinstance(start, exp.Literal):
+        if start.is_string:
+            raise UnsupportedError(
+                "SUBSTRING by a pattern is not supported",
+                span=span_of(start),
+                hint="write REGEXP_EXTRACT(text, pattern)",
+            )
+        if str(start.this) != "0":
+            return call
+    if len(given) == 2:
+        return _filled("SUBSTRING($1 FROM GREATEST($2, 1))", call)
+    return _filled("SUBSTRING($1 FROM GREATEST($2, 1) FOR GREATEST($2 + $3 - GREATEST($2, 1), 0))", call)
+
+
+BY_RULE: dict[str, Callable[[FunctionCall], exp.Expr]] = {
+    "SUBSTRING": _substring,
+    "SUBSTR": _substring,
+    "EXTRACT": _extract,
+    "DATE_PART": _date_part,
+    "GREATEST": _without_nulls("GREATEST"),
+    "LEAST": _without_nulls("LEAST"),
+    "LEFT": _part_of_text,
+    "RIGHT": _part_of_text,
+    "REGEXP_REPLACE": _regexp_replace,
+}
+
+
+@cache
+def _template(text: str) -> exp.Expr:
+    return parse_expression(text)
+
+
+def _filled(text: str, call: FunctionCall, arguments: list[exp.Expr] | None = None) -> exp.Expr:
+    """The expression with arguments in the places of its marks; errors about it point at the call."""
+    given = call.expressions if arguments is None else arguments
+    tree = placed_at(_template(text), span_of(call))
+    for mark in list(tree.find_all(ParameterMark)):
+        mark.replace(given[int(mark.parameter) - 1].copy())
+    return tree
