@@ -75,7 +75,8 @@ def test_what_they_show(psql: str, shop: Address) -> None:
         "Indexes:",
         '"orders_pkey" PRIMARY KEY, btree (id)',
     ]
-    assert "View definition:\nSELECT name, SUM(amount) AS total FROM orders GROUP BY name" in ended.stdout
+    at = lines.index("View definition:")
+    assert lines[at + 1].endswith("(amount) AS total FROM orders GROUP BY name")
     assert f"CREATE OR REPLACE VIEW {shop.schema}.names AS\nSELECT name FROM orders" in ended.stdout
     assert 'Did not find any relation named "nothing".' in ended.stderr
 

@@ -113,7 +113,7 @@ def test_a_transaction_is_one_epoch(address: Address, client: psycopg.Connection
         other.execute("INSERT INTO t VALUES (2)")
         assert other.execute("SELECT COUNT(*) FROM t").fetchone() == (2,)
         assert client.execute("SELECT COUNT(*) FROM t").fetchone() == (0,)
-        assert client.execute("SELECT * FROM v").fetchall() == []
+        assert client.execute("SELECT * FROM v").fetchall() == [(0,)]
         other.commit()
         assert client.execute("SELECT * FROM v").fetchall() == [(2,)]
         other.execute("DELETE FROM t")
@@ -218,6 +218,18 @@ def test_copy_of_what_is_no_row_writes_nothing(client: psycopg.Connection) -> No
     with pytest.raises(psycopg.errors.InvalidTextRepresentation), client.cursor().copy(copy_in) as copy:
         copy.write("1\ta\nx\tb\n")
     assert client.execute("SELECT COUNT(*) FROM t").fetchone() == (0,)
+
+
+def test_statements_are_read_as_postgresql_does(client: psycopg.Connection) -> None:
+    client.execute('CREATE TABLE Mixed (id int PRIMARY KEY, "Name" text, doc jsonb)')
+    client.execute("""INSERT INTO MIXED VALUES (1, E'a\\nb', '{"k": [1, 2]}'::jsonb), (2, NULL, NULL)""")
+    query = """SELECT "Name", doc -> 'k' ->> 0, 7 / 2, id::text || 'x', now() > '2000-01-01' FROM mixed ORDER BY "Name" DESC"""
+    assert client.execute(query).fetchall() == [(None, None, 3, "2x", True), ("a\nb", "1", 3, "1x", True)]
+    found = client.execute("SELECT count(*), avg(id), sum(id) AS s FROM mixed WHERE id > 5")
+    assert [c.name for c in found.description or ()] == ["count", "avg", "s"]
+    assert found.fetchall() == [(0, None, None)]
+    client.execute("SET 'sqlengine.sql.dialect' = 'flink'")
+    assert client.execute("SELECT AVG(`id`) FROM `mixed`").fetchone() == (1,)
 
 
 def test_settings(client: psycopg.Connection) -> None:

@@ -380,6 +380,9 @@ def _path(reader: Reader) -> str:
 
 
 def _quoted(name: str) -> str:
+    """In quotes where it needs them, so that both dialects read it."""
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", name):
+        return name
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -15,6 +15,7 @@ from runtime.expr.json_text import json_text
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.api.result import Result
 from sqlengine.database.session import RUNTIME_MODE
+from sqlengine.options.dialect import DIALECT, POSTGRES
 from sqlengine.parameters.statement import PreparedStatement
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
@@ -22,7 +23,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.server.postgres.rows import PIECE
 from sqlengine.server.postgres.statements import Outcome, Piece
 from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of, type_of
-from sqlengine.server.postgres.words import scan, with_back_ticks
+from sqlengine.server.postgres.words import scan
 
 __all__ = ["EngineStatement", "Subscription"]
 
@@ -45,24 +46,26 @@ class EngineStatement:
 
     def __init__(self, environment: TableEnvironment, text: str) -> None:
         self._environment = environment
-        self._text = text = with_back_ticks(text)
-        self._parsed = parse_statement(text)
+        self._text = text
+        options = environment.session.options
+        self._dialect = options.text(DIALECT.key) or POSTGRES
+        self._parsed = parse_statement(text, self._dialect)
         self._prepared: PreparedStatement | None = None
         self._shown: Result | None = None
         self.parameters: Sequence[PgType | None] = ()
         self.columns: Sequence[Described] | None = None
         self._mode = "batch" if isinstance(self._parsed, st.QueryStatement) else None
         if isinstance(self._parsed, _PREPARED):
-            self._prepared = self._in_mode(lambda: environment.prepare(self._text))
+            self._prepared = self._spoken(lambda: environment.prepare(self._text))
             self.parameters = [None if t is None else type_of(t) for t in self._prepared.parameter_types]
             if self._prepared.schema is not None:
                 self.columns = columns_of(self._prepared.schema)
         elif isinstance(self._parsed, _SHOWN_AT_ONCE):
             # They change nothing, and only their answer tells its columns.
-            self._shown = environment.execute_sql(text)
+            self._shown = self._spoken(lambda: environment.execute_sql(text))
             self.columns = columns_of(self._shown.schema)
         elif isinstance(self._parsed, st.Subscribe):
-            self._shown = environment.execute_sql(text)
+            self._shown = self._spoken(lambda: environment.execute_sql(text))
             self.columns = (_EPOCH, _OP, *columns_of(self._shown.schema))
 
     @property
@@ -75,11 +78,11 @@ class EngineStatement:
         prepared = self._prepared
         if prepared is not None:
             given = list(values) if values or prepared.parameters else None
-            result = self._in_mode(lambda: prepared.execute(given))
+            result = self._spoken(lambda: prepared.execute(given))
         elif self._shown is not None:
             result, self._shown = self._shown, None
         else:
-            result = self._environment.execute_sql(self._text)
+            result = self._spoken(lambda: self._environment.execute_sql(self._text))
         notices = [str(warning) for warning in result.warnings]
         if isinstance(self._parsed, st.Subscribe):
             return Outcome(
@@ -96,6 +99,19 @@ class EngineStatement:
         count = _rows_changed(result) if isinstance(self._parsed, st.Insert | st.Update | st.Delete) else 0
         tag = self._tag()(count)
         return Outcome(lambda _: tag, None, (), notices)
+
+    def _spoken(self, work: Callable[[], T]) -> T:
+        """In the dialect of this port, unless the client has set another one."""
+        options = self._environment.session.options
+        before = options.text(DIALECT.key)
+        if before is not None:
+            return self._in_mode(work)
+        options.set(DIALECT.key, self._dialect)
+        try:
+            return self._in_mode(work)
+        finally:
+            if options.text(DIALECT.key) == self._dialect:
+                options.reset(DIALECT.key)
 
     def _in_mode(self, work: Callable[[], T]) -> T:
         """A query over input that ends has the meaning that SQL gives it: an aggregate over no rows is a row, and only
