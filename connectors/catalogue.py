@@ -1,10 +1,10 @@
-"""All connectors, formats and types of catalogs that come with the engine. The one place where they are listed."""
+"""All connectors, formats, types of catalogs and providers of models that come with the engine. The one place where they are listed."""
 
 from __future__ import annotations
 
 from runtime.spi.registry import Registry
 
-__all__ = ["CATALOGS", "CONNECTORS", "FORMATS", "standard_registry"]
+__all__ = ["CATALOGS", "CONNECTORS", "FORMATS", "MODELS", "standard_registry"]
 
 CONNECTORS = {
     "blackhole": "connectors.blackhole.table:BLACKHOLE",
@@ -29,6 +29,12 @@ FORMATS = {
 CATALOGS = {
     "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",
 }
+MODELS = {
+    "onnx": "connectors.models.onnx_file:ONNX",
+    "openai": "connectors.models.openai:OPENAI",
+    "python": "connectors.models.python_function:PYTHON",
+    "sklearn": "connectors.models.sklearn_file:SKLEARN",
+}
 
 
 def standard_registry() -> Registry:
@@ -40,4 +46,6 @@ def standard_registry() -> Registry:
         registry.formats.announce(name, target)
     for name, target in CATALOGS.items():
         registry.catalogs.announce(name, target)
+    for name, target in MODELS.items():
+        registry.models.announce(name, target)
     return registry

@@ -1,8 +1,8 @@
 """What connectors, formats and catalogs of third parties are written against.
 
 A package registers its own by entry point: a `ConnectorFactory` in the group `sqlengine.connectors`, a `FormatFactory`
-in `sqlengine.formats`, a `CatalogFactory` in `sqlengine.catalogs`. Functions of users are declared with what `sqlengine`
-itself exports (`udf`, `ScalarFunction`, ...); they raise the errors that are here.
+in `sqlengine.formats`, a `CatalogFactory` in `sqlengine.catalogs`, a `ModelProvider` in `sqlengine.models`. Functions of
+users are declared with what `sqlengine` itself exports (`udf`, `ScalarFunction`, ...); they raise the errors that are here.
 
 Import these names from here only: the modules in which they are defined may change.
 """
@@ -104,6 +104,7 @@ from runtime.spi.abilities import (
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable
 from runtime.spi.format import Decoded, Decoder, Encoder, Format
 from runtime.spi.lookup import LookupTable
+from runtime.spi.model import Model, ModelProvider, ModelRequest
 from runtime.spi.reader import (
     AvailabilityReader,
     BacklogReader,
@@ -199,6 +200,9 @@ __all__ = [
     "LookupTable",
     "MAX_WATERMARK",
     "MIN_WATERMARK",
+    "Model",
+    "ModelProvider",
+    "ModelRequest",
     "NULL",
     "Option",
     "OptionError",

@@ -313,6 +313,12 @@ def _(plan: n.CurrentJoin, context: TraitContext) -> Estimate:
 
 
 @_estimate.register
+def _(plan: n.VectorSearch, context: TraitContext) -> Estimate:
+    left, right = estimate(plan.left, context), estimate(plan.right, context)
+    return Estimate(left.rows * plan.top_k, left.changes * plan.top_k, right.rows)
+
+
+@_estimate.register
 def _(plan: n.LookupJoin, context: TraitContext) -> Estimate:
     return _input(plan, context)
 

@@ -46,6 +46,7 @@ from planner.logical.nodes import (
     Union,
     Unnest,
     Values,
+    VectorSearch,
     WindowAggregate,
     WindowJoin,
     WindowTable,
@@ -208,6 +209,9 @@ class _Explainer:
             case Join() | DependentJoin() | CurrentJoin():
                 hints = "".join(f" hint {k}={v}" for k, v in getattr(plan, "hints", ()))
                 return f"{type(plan).__name__} {plan.kind.name}{self._condition(plan.condition)}{hints}"
+            case VectorSearch(kind=kind, query=query, column=column, top_k=top_k, index=index, score=score):
+                near = f"{self._show(column)} near {self._show(query)} top {top_k} ({index.text()})"
+                return f"VectorSearch {kind.name} {near} as {self._columns((score,))}"
             case TemporalJoin(kind=kind, time=time, condition=condition):
                 return f"TemporalJoin {kind.name} as of {self._show(time)}{self._condition(condition)}"
             case Aggregate(group=group, calls=calls, scalar=scalar, ttl=ttl):

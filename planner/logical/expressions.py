@@ -43,6 +43,7 @@ from planner.logical.nodes import (
     Union,
     Unnest,
     Values,
+    VectorSearch,
     WindowAggregate,
     WindowJoin,
     WindowTable,
@@ -115,6 +116,8 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
             return tuple(e for each in keys for e in each)
         case LookupJoin(keys=keys, condition=condition):
             return (*(e for e, _ in keys), condition)
+        case VectorSearch(query=query, column=column):
+            return (query, column)
         case TopN(partition=partition, order=order):
             return (*partition, *(k.expr for k in order))
         case Deduplicate(keys=keys, time=time):
@@ -169,6 +172,8 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
             return _with(node, keys=_keys(keys, change))
         case FromChangelog(op=op):
             return _with(node, op=_ref(op, change))
+        case VectorSearch(query=query, column=column):
+            return _with(node, query=change(query), column=_ref(column, change))
         case ProcessTables(keys=keys, times=times, order=order):
             return _with(
                 node,

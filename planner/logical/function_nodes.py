@@ -1,15 +1,16 @@
-"""Table functions over whole tables: FROM_CHANGELOG, TO_CHANGELOG, and process functions of users."""
+"""Table functions over whole tables: FROM_CHANGELOG, TO_CHANGELOG, VECTOR_SEARCH, and process functions of users."""
 
 from __future__ import annotations
 
 from dataclasses import field
 
-from planner.logical.base import LogicalNode, Several, Unary
+from planner.logical.base import Binary, LogicalNode, Several, Unary, joined_columns, with_nullable_columns
 from runtime.core.errors import Span
 from runtime.core.node import node
-from runtime.expr.nodes import Column, ColumnRef, Literal, SortKey
+from runtime.expr.nodes import Column, ColumnRef, Expr, Literal, SortKey
+from runtime.plan.parts import JoinKind, VectorIndexSpec
 
-__all__ = ["FromChangelog", "ProcessTables", "ToChangelog"]
+__all__ = ["FromChangelog", "ProcessTables", "ToChangelog", "VectorSearch"]
 
 
 @node
@@ -80,3 +81,31 @@ class ProcessTables(Several):
     takes_updates: tuple[bool, ...] = ()
     updates: bool = False
     span: Span | None = field(default=None, compare=False)
+
+
+@node
+class VectorSearch(Binary):
+    """Each left row with those rows of the right side whose vectors are nearest to its own. INNER or LEFT.
+
+    Args:
+        query: the vector of a left row.
+        column: the vectors of the right side.
+        top_k: how many rows are found for each.
+        index: how they are found, and what near is.
+        score: how near each of them is.
+    """
+
+    left: LogicalNode
+    right: LogicalNode
+    kind: JoinKind
+    query: Expr
+    column: ColumnRef
+    top_k: int
+    index: VectorIndexSpec
+    score: Column
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        score = with_nullable_columns((self.score,)) if self.kind.keeps_left else (self.score,)
+        return joined_columns(self.kind, self.left.columns, self.right.columns) + score

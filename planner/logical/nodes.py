@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from planner.logical.base import Binary, LogicalNode, Several, Unary, joined_columns, with_nullable_columns
-from planner.logical.function_nodes import FromChangelog, ProcessTables, ToChangelog
+from planner.logical.function_nodes import FromChangelog, ProcessTables, ToChangelog, VectorSearch
 from planner.logical.join_nodes import (
     AsofJoin,
     CurrentJoin,
@@ -428,7 +428,7 @@ def data_types(plan: LogicalNode) -> tuple[DataType, ...]:
     return tuple(c.type for c in plan.columns)
 
 
-__all__ += ["Binary", "FromChangelog", "ProcessTables", "Several", "ToChangelog", "Unary", "data_types"]
+__all__ += ["Binary", "FromChangelog", "ProcessTables", "Several", "ToChangelog", "Unary", "VectorSearch", "data_types"]
 
 
 def chain(plan: MultiJoin) -> LogicalNode:

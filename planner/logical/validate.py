@@ -32,6 +32,7 @@ from planner.logical.nodes import (
     TopN,
     Union,
     Values,
+    VectorSearch,
     WindowJoin,
 )
 from runtime.core.errors import InternalError
@@ -111,7 +112,16 @@ def _shape_problem(node: LogicalNode) -> str | None:
             not _boolean(join.condition)
         ):
             return f"the condition of a join is {join.condition.type}"
-        case Join() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin() | AsofJoin() | CurrentJoin():
+        case (
+            Join()
+            | DependentJoin()
+            | TemporalJoin()
+            | IntervalJoin()
+            | WindowJoin()
+            | AsofJoin()
+            | CurrentJoin()
+            | VectorSearch()
+        ):
             return _overlap(node)
         case MultiJoin():
             return _several_problem(node)

@@ -14,7 +14,7 @@ from planner.traits.boundedness import follows_watermark
 from planner.traits.changes import is_append_only
 from planner.traits.conditions import EquiPair, split_equalities
 from planner.traits.keys import unique_keys, upsert_keys
-from planner.traits.time import rowtime_columns
+from planner.traits.time import is_bounded, rowtime_columns
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND
 from runtime.core.errors import InternalError, PlanningError
@@ -31,6 +31,7 @@ from runtime.plan.nodes import (
     LookupJoinExec,
     MultiJoinExec,
     TemporalJoinExec,
+    VectorSearchExec,
     WindowJoinExec,
 )
 
@@ -260,6 +261,34 @@ def _version_key(plan: n.TemporalJoin, pairs: Sequence[EquiPair], run: Lowering)
         span=plan.span,
         hint="add the missing columns to ON",
     )
+
+
+@lower_node.register
+def _(plan: n.VectorSearch, run: Lowering, demand: Demand) -> Lowered:
+    left, right = run.input(plan, 0, demand), run.input(plan, 1, demand)
+    position = right.position(plan.column)
+    outer = plan.kind.keeps_left
+    found = (
+        Field("searched", right.node.schema[position].type.with_nullable(True)),
+        *_padded(right.node.schema, outer),
+        Field(plan.score.name, plan.score.type.with_nullable(plan.score.type.nullable or outer)),
+    )
+    node = VectorSearchExec(
+        left.node,
+        right.node,
+        plan.kind,
+        left.expr(plan.query),
+        position,
+        plan.top_k,
+        plan.index,
+        _row_key(plan.left, left, run),
+        _row_key(plan.right, right, run),
+        Schema((*left.node.schema, *found)),
+        left.node.mode,
+        run.traits.batch or (is_bounded(plan.left, run.traits) and is_bounded(plan.right, run.traits)),
+        run.ttl,
+    )
+    return run.restored(Lowered(node, (*left.ids, HIDDEN, *right.ids, plan.score.id)), plan.columns)
 
 
 @lower_node.register

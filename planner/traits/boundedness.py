@@ -91,6 +91,11 @@ def _(plan: n.Deduplicate, context: TraitContext) -> StateBound:
     return StateBound.KEYS
 
 
+@_bound.register
+def _(plan: n.VectorSearch, context: TraitContext) -> StateBound:
+    return StateBound.STATELESS if is_bounded(plan.right, context) else StateBound.INPUT
+
+
 @_bound.register(n.Join)
 @_bound.register(n.MultiJoin)
 @_bound.register(n.CurrentJoin)

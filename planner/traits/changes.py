@@ -144,7 +144,8 @@ def _(plan: n.DependentJoin, context: TraitContext) -> Changes:
 
 @_changes.register(n.TemporalJoin)
 @_changes.register(n.CurrentJoin)
-def _(plan: n.TemporalJoin | n.CurrentJoin, context: TraitContext) -> Changes:
+@_changes.register(n.VectorSearch)
+def _(plan: n.TemporalJoin | n.CurrentJoin | n.VectorSearch, context: TraitContext) -> Changes:
     return changes(plan.left, context)
 
 

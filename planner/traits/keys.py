@@ -284,6 +284,7 @@ def _(plan: n.CurrentJoin, context: TraitContext, upsert: bool) -> Iterable[Key]
 
 @_keys.register(n.LastRound)
 @_keys.register(n.LookupJoin)
+@_keys.register(n.VectorSearch)
 @_keys.register(n.FromChangelog)
 @_keys.register(n.ProcessTables)
 @_keys.register(n.ToChangelog)

@@ -82,6 +82,7 @@ _NAMES: dict[type, str] = {
     n.TemporalJoin: "the temporal join",
     n.CurrentJoin: "the join as of processing time",
     n.LookupJoin: "the lookup join",
+    n.VectorSearch: "VECTOR_SEARCH",
     n.WindowJoin: "the window join",
     n.IntervalJoin: "the interval join",
     n.AsofJoin: "the ASOF join",

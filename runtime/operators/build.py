@@ -35,6 +35,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.WindowJoinExec: "runtime.operators.window_join:WindowJoinOperator",
     plan.CurrentJoinExec: "runtime.operators.current_join:CurrentJoinOperator",
     plan.LookupJoinExec: "runtime.operators.lookup_join:LookupJoinOperator",
+    plan.VectorSearchExec: "runtime.operators.vector_search:VectorSearchOperator",
     plan.SetOperationExec: "runtime.operators.set_operation:SetOperationOperator",
     plan.RecursiveExec: "runtime.operators.recursion:RecursiveOperator",
     plan.TopNExec: "runtime.operators.top_n:top_n_operator",

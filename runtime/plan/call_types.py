@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runtime.core.errors import SqlEngineError, did_you_mean
-from runtime.core.types import BOOLEAN, DataType, TypeRoot
+from runtime.core.types import BOOLEAN, DOUBLE, DataType, TypeRoot
 from runtime.expr.function import AggregateFunction, FunctionRegistry, ScalarFunction, WindowFunction
 from runtime.expr.nodes import (
     Call,
@@ -21,9 +21,11 @@ from runtime.expr.nodes import (
 )
 from runtime.expr.typing import explicit_cast, resolve_call
 from runtime.plan.decoding import Wrong
-from runtime.plan.parts import AggregateSpec
+from runtime.plan.nodes import JoinKind, VectorSearchExec
+from runtime.plan.part_invariants import not_below, within
+from runtime.plan.parts import METRICS, AggregateSpec
 
-__all__ = ["check_aggregate", "check_expression"]
+__all__ = ["check_aggregate", "check_expression", "searched_types"]
 
 
 def check_expression(expr: Expr, columns: Sequence[DataType], functions: FunctionRegistry) -> None:
@@ -34,6 +36,25 @@ def check_expression(expr: Expr, columns: Sequence[DataType], functions: Functio
 def check_aggregate(call: AggregateSpec, function: AggregateFunction | WindowFunction) -> None:
     """Raise Wrong when a function does not take these arguments, or gives another type."""
     _check_call(function, call.function, call.arg_types, [None] * len(call.arg_types), call.type)
+
+
+def searched_types(node: VectorSearchExec) -> Sequence[DataType]:
+    """The types that a search of vectors gives. Raises Wrong for what none can be made of."""
+    left, right = node.left.schema, node.right.schema
+    if node.kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise Wrong("a search is INNER or LEFT").within("kind")
+    within(node.column, len(right), "column")
+    for name, schema, unique in (("left_unique", left, node.left_unique), ("right_unique", right, node.right_unique)):
+        for index, position in enumerate(unique or ()):
+            within(position, len(schema), name, index)
+    vectors = right[node.column].type
+    for name, type_ in (("query", node.query.type), ("column", vectors)):
+        if type_.root is not TypeRoot.ARRAY or type_.children[0].root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+            raise Wrong(f"an array of FLOAT or DOUBLE is wanted, not {type_}").within(name)
+    not_below("top_k", node.top_k, 1)
+    if node.index.metric not in METRICS or node.index.kind not in ("flat", "hnsw"):
+        raise Wrong("there is no such index").within("index")
+    return (*left.types, vectors, *right.types, DOUBLE)
 
 
 class _Expressions:

@@ -17,7 +17,7 @@ from runtime.expr.function import AggregateFunction, FunctionRegistry, ProcessFu
 from runtime.expr.nodes import Expr
 from runtime.plan import nodes as p
 from runtime.plan.base import PhysicalNode
-from runtime.plan.call_types import check_aggregate, check_expression
+from runtime.plan.call_types import check_aggregate, check_expression, searched_types
 from runtime.plan.decoding import Wrong
 from runtime.plan.join_invariants import check_nearest, joined_on_one_key
 from runtime.plan.part_invariants import check_frame, check_pattern, check_window, check_zone, not_below, placed, within
@@ -91,6 +91,9 @@ class _Check:
                 return self._processed(self.node)
             case p.RecursiveExec():
                 return self._looped(self.node)
+            case p.VectorSearchExec(left=source, query=query):
+                self._expression(query, source.schema.types, "query")
+                return searched_types(self.node)
             case _:
                 return self._passed()
 

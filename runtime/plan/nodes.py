@@ -34,7 +34,7 @@ from runtime.plan.key_nodes import (
 from runtime.plan.loop_nodes import LoopInputExec, RecursiveExec
 from runtime.plan.match_nodes import MatchExec
 from runtime.plan.parts import AggregateSpec, JoinKind, RankFunction, SortSpec, WindowProperty
-from runtime.plan.process_nodes import ProcessTablesExec
+from runtime.plan.process_nodes import ProcessTablesExec, VectorSearchExec
 from runtime.plan.row_nodes import (
     CalcExec,
     DropUpdateBeforeExec,
@@ -88,6 +88,7 @@ __all__ = [
     "UnionExec",
     "UnnestExec",
     "ValuesExec",
+    "VectorSearchExec",
     "WatermarkExec",
     "WindowAggregateExec",
     "WindowJoinExec",

@@ -1,4 +1,4 @@
-"""What physical nodes are made of besides expressions: kinds of join, sort columns, aggregate calls."""
+"""What physical nodes are made of besides expressions: kinds of join, sort columns, aggregate calls, indexes of vectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import enum
 from runtime.core.node import Node, node
 from runtime.core.types import DataType
 
-__all__ = ["AggregateSpec", "Alignment", "JoinKind", "RankFunction", "SortSpec", "WindowProperty"]
+__all__ = [
+    "METRICS",
+    "AggregateSpec",
+    "Alignment",
+    "JoinKind",
+    "RankFunction",
+    "SortSpec",
+    "VectorIndexSpec",
+    "WindowProperty",
+]
 
 
 class JoinKind(enum.Enum):
@@ -81,3 +90,28 @@ class AggregateSpec(Node):
     filter: int | None = None
     retract: bool = False
     order_by: tuple[SortSpec, ...] = ()
+
+
+METRICS = ("cosine", "dot", "euclidean")
+"""What near is: the largest cosine of the angle, the largest dot product, the smallest distance."""
+
+
+@node
+class VectorIndexSpec(Node):
+    """An index over vectors.
+
+    Args:
+        metric: one of METRICS.
+        kind: 'flat' compares with every vector, 'hnsw' searches a graph and may miss some.
+        connectivity, expansion_add, expansion_search: of 'hnsw', how many neighbours a vector has, and how many candidates
+            are looked at when one is added or searched for; 0 leaves it to the library.
+    """
+
+    metric: str = "cosine"
+    kind: str = "flat"
+    connectivity: int = 0
+    expansion_add: int = 0
+    expansion_search: int = 0
+
+    def text(self) -> str:
+        return f"{self.kind}, {self.metric}"

@@ -1,8 +1,9 @@
-"""The physical node of process table functions of users. See `nodes.py`."""
+"""The physical nodes of table functions that keep something: process functions of users, VECTOR_SEARCH. See `nodes.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Final
 
 from runtime.core.changelog import ChangelogMode
@@ -11,14 +12,14 @@ from runtime.core.schema import Field, Schema
 from runtime.core.types import BIGINT, STRING, TypeRoot, array, row
 from runtime.expr.display import show
 from runtime.expr.function import shown_name
-from runtime.expr.nodes import Literal
-from runtime.plan.base import BY_ROW, Division, Follows, PhysicalNode, by_keys
+from runtime.expr.nodes import Expr, Literal
+from runtime.plan.base import BY_ROW, TIME_TO_LIVE, Division, Follows, PhysicalNode, by_keys
 from runtime.plan.estimates.rows import RowFacts
-from runtime.plan.parts import SortSpec
-from runtime.plan.state import KEYS, WATERMARK, StateSpec, key_text, until_idle
-from runtime.plan.text import columns_text, order_text
+from runtime.plan.parts import JoinKind, SortSpec, VectorIndexSpec
+from runtime.plan.state import KEYS, NOTHING, WATERMARK, StateSpec, key_text, until_idle
+from runtime.plan.text import columns_text, order_text, shown
 
-__all__ = ["TIMERS", "ProcessTablesExec"]
+__all__ = ["TIMERS", "ProcessTablesExec", "VectorSearchExec"]
 
 TIMERS: Final = array(row(("name", STRING), ("time", BIGINT)))
 """The timers of a key: name (NULL for none) and milliseconds."""
@@ -97,6 +98,65 @@ class ProcessTablesExec(PhysicalNode):
     @property
     def expires(self) -> bool:
         return any(self.ttls)
+
+
+@node
+class VectorSearchExec(PhysicalNode):
+    """Each left row with the `top_k` rows of the right side whose vectors are nearest to its own, as the right side is at
+    the end of the epoch in which the left row comes. INNER or LEFT.
+
+    `query`: the vector of a left row; `column`: the position of the right side's vectors; `left_unique`, `right_unique`:
+    positions of a unique key of that side, None when rows may repeat. `at_end`: both sides end, and left rows wait for
+    that, so that they see all of the right side. Output: left columns, a column that is NULL (the vector is in the
+    left row), right columns, how near they are. `ttl`: milliseconds after which the answer of a row of an updating left side is forgotten;
+    0 never.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    query: Expr
+    column: int
+    top_k: int
+    index: VectorIndexSpec
+    left_unique: tuple[int, ...] | None
+    right_unique: tuple[int, ...] | None
+    schema: Schema
+    mode: ChangelogMode
+    at_end: bool = False
+    ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+
+    advice = "search a table that does not grow, or limit what is kept of it"
+
+    def text(self) -> str:
+        near = f"{self.right.schema[self.column].name} near {shown(self.query, self.left.schema)}"
+        return f"{self.kind.name} {near} top {self.top_k} ({self.index.text()})"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        rows = self.right.schema
+        kept = [StateSpec("vectors", "rows that are searched, with counts", NOTHING, rows, range(len(rows)))]
+        if self.at_end:
+            left = self.left.schema
+            kept.append(StateSpec("waiting", "left rows until the end of the input", NOTHING, left, range(len(left))))
+        if self.left.mode.is_retract:
+            left, bound = self.left.schema, until_idle(self.ttl, NOTHING)
+            kept.append(StateSpec("rows", "distinct rows with counts", bound, left, range(len(left))))
+            kept.append(StateSpec("answers", "what was found for each row", bound, owner="rows"))
+        return tuple(kept)
+
+    def follows(self) -> Follows:
+        return Follows.ARRIVAL | Follows.TIES | (Follows.END if self.at_end else Follows.NOTHING)
+
+    def division(self) -> Division:
+        return None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]._replace(rows=inputs[0].rows * min(self.top_k, max(1.0, inputs[1].rows)), columns=())
+
+    @property
+    def found(self) -> tuple[Field, ...]:
+        """What is found for a row: the columns of the output behind those of the left side."""
+        return tuple(self.schema)[len(self.left.schema) :]
 
 
 def _saved(state: Field) -> Field:

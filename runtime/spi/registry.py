@@ -1,8 +1,8 @@
 """Where connectors and formats are found by name.
 
 Ours are listed by `connectors/catalogue.py`; third parties add theirs under the entry-point groups
-`sqlengine.connectors`, `sqlengine.formats` and `sqlengine.catalogs`. Options are read through declared `Option`s, and an option nobody
-declared is an error.
+`sqlengine.connectors`, `sqlengine.formats`, `sqlengine.catalogs` and `sqlengine.models`. Options
+are read through declared `Option`s, and an option nobody declared is an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from runtime.core.errors import OptionError, did_you_mean
 from runtime.core.options import Option, Options
@@ -21,6 +21,9 @@ from runtime.spi.format import Format
 from runtime.spi.lookup import LookupTable
 from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
+
+if TYPE_CHECKING:
+    from runtime.spi.model import ModelProvider
 
 __all__ = ["ConnectorFactory", "FormatFactory", "Registry", "TableRequest", "check_options"]
 
@@ -78,8 +81,8 @@ class FormatFactory:
     options: tuple[Option[Any], ...] = ()
 
 
-F = TypeVar("F", ConnectorFactory, FormatFactory, CatalogFactory)
-_UNKNOWN = {"connector": "E1501", "format": "E1502", "catalog type": "E1507"}
+F = TypeVar("F", ConnectorFactory, FormatFactory, CatalogFactory, "ModelProvider")
+_UNKNOWN = {"connector": "E1501", "format": "E1502", "catalog type": "E1507", "model provider": "E1514"}
 
 
 class _Shelf(Generic[F]):
@@ -108,8 +111,8 @@ class _Shelf(Generic[F]):
             raise ValueError(f"{self._what} {name} is registered twice")
 
     def get(self, name: str) -> F:
-        """The factory of a name; raises OptionError E1501 (connector), E1502 (format) or E1507 (type of a catalog) with
-        near names."""
+        """The factory of a name; raises OptionError E1501 (connector), E1502 (format), E1507 (type of a catalog) or
+        E1514 (provider of models) with near names."""
         if name not in self._found:
             target = self._target(name)
             if target is None:
@@ -138,12 +141,13 @@ class _Shelf(Generic[F]):
 
 
 class Registry:
-    """All connectors, formats and types of catalogs of an environment."""
+    """All connectors, formats, types of catalogs and providers of models of an environment."""
 
     def __init__(self) -> None:
         self.connectors: _Shelf[ConnectorFactory] = _Shelf("connector", "sqlengine.connectors")
         self.formats: _Shelf[FormatFactory] = _Shelf("format", "sqlengine.formats")
         self.catalogs: _Shelf[CatalogFactory] = _Shelf("catalog type", "sqlengine.catalogs")
+        self.models: _Shelf[ModelProvider] = _Shelf("model provider", "sqlengine.models")
 
     def format(self, name: str, options: Mapping[str, str]) -> Format:
         """The format of a table: its own options are those with its name as prefix."""

@@ -32,13 +32,18 @@ def refused(message: str, tree: exp.Expr, hint: str) -> BindError:
 
 
 def call_arguments(
-    name: str, call: FunctionCall, parameters: Sequence[str], optional: Sequence[str], usage: str
+    name: str,
+    call: FunctionCall,
+    parameters: Sequence[str],
+    optional: Sequence[str],
+    usage: str,
+    system: Sequence[str] = SYSTEM,
 ) -> dict[str, exp.Expr]:
-    """The arguments that are given, by the names of `parameters`; DEFAULT stands for one that is not.
+    """The arguments that are given, by the names of `parameters` and `system`; DEFAULT stands for one that is not.
 
     Raises BindError E1230 for arguments that the function does not have, that are there twice, or that are missing.
     """
-    names = (*parameters, *SYSTEM)
+    names = (*parameters, *system)
     lowered = {p.lower(): p for p in names}
     found: dict[str, exp.Expr] = {}
     for position, argument in enumerate(call.expressions):

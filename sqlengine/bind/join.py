@@ -9,7 +9,7 @@ ASOF [LEFT] JOIN                           AsofJoin (`asof_join.py`)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from sqlglot import exp
 
@@ -19,7 +19,7 @@ from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedE
 from runtime.core.rooms import Room
 from runtime.core.types import BOOLEAN, INT, TypeRoot
 from runtime.expr.function import ScalarFunction
-from runtime.expr.nodes import TRUE, Call, Case, Expr, fresh_column
+from runtime.expr.nodes import TRUE, Call, Case, Column, Expr, fresh_column
 from sqlengine.bind.coerce import unify
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.operators import conjunction, equality
@@ -31,10 +31,12 @@ from sqlengine.parse.spans import span_of
 
 if TYPE_CHECKING:
     import sqlengine.bind.asof_join as _asof_join
+    import sqlengine.bind.vector_search as _vector_search
 else:
     _asof_join = Room("sqlengine.bind.asof_join")
+    _vector_search = Room("sqlengine.bind.vector_search")
 
-__all__ = ["as_rows", "bind_joins", "bind_unnest", "lateral_query"]
+__all__ = ["as_rows", "bind_joins", "bind_unnest", "bind_vectors", "is_search", "lateral_query"]
 
 _KINDS = {
     None: JoinKind.INNER,
@@ -60,6 +62,8 @@ def _join(rules: RelationRules, left: BoundRelation, tree: exp.Join) -> BoundRel
         _asof_join.check_asof(right, kind, tree)
     if isinstance(right, exp.Unnest):
         return _join_unnest(rules, left, tree, right, kind)
+    if is_search(right):
+        return _join_search(rules, left, tree, right, kind)
     if isinstance(right, exp.Lateral):
         return _join_lateral(rules, left, tree, right, kind)
     if isinstance(right, exp.Table) and right.args.get("version") is not None:
@@ -209,6 +213,53 @@ def _join_unnest(
     return BoundRelation(
         Filter(bound.plan, ExpressionBinder(rules.env, scope, Clause("ON")).condition(on, "ON")), bound.scope
     )
+
+
+def is_search(tree: exp.Expr) -> TypeGuard[TableFunction]:
+    """Whether a relation is VECTOR_SEARCH(..), which sees what stands to its left."""
+    return isinstance(tree, TableFunction) and tree.call.name.upper() == "VECTOR_SEARCH"
+
+
+def _join_search(
+    rules: RelationRules, left: BoundRelation, tree: exp.Join, right: TableFunction, kind: JoinKind
+) -> BoundRelation:
+    if kind not in (JoinKind.INNER, JoinKind.LEFT) or (kind is JoinKind.LEFT and not _always_true(tree)):
+        raise UnsupportedError(
+            "VECTOR_SEARCH stands on the right of an inner join, or of a LEFT JOIN .. ON TRUE",
+            span=span_of(tree),
+            hint="filter with WHERE, and put the rows that search to the left",
+        )
+    bound = bind_vectors(rules, left, right, kind)
+    on = tree.args.get("on")
+    if on is None or _always_true(tree):
+        return bound
+    scope = Scope(bound.scope.sources, bound.scope.shows, rules.env.outer)
+    return BoundRelation(
+        Filter(bound.plan, ExpressionBinder(rules.env, scope, Clause("ON")).condition(on, "ON")), bound.scope
+    )
+
+
+def bind_vectors(rules: RelationRules, left: BoundRelation, tree: TableFunction, kind: JoinKind) -> BoundRelation:
+    """`left, LATERAL TABLE(VECTOR_SEARCH(..)) AS s (..)`."""
+
+    def relation(searched: exp.Expr) -> tuple[LogicalNode, Source]:
+        bound = rules.relation(searched, rules.env)
+        return bound.plan, bound.scope.sources[0]
+
+    plan, columns = _vector_search.bind_search(tree.call, rules.env, left, _seen(rules, left), kind, relation)
+    alias = tree.args.get("alias")
+    names = [c.name for c in (alias.args.get("columns") or ())] if alias is not None else []
+    if names and len(names) != len(columns):
+        raise BindError(
+            f"VECTOR_SEARCH gives {len(columns)} columns, and {len(names)} names are given for them",
+            code="E1208",
+            span=span_of(tree),
+            hint="name them all, or none",
+        )
+    if names:
+        columns = tuple(Column(c.id, n, c.type) for c, n in zip(columns, names, strict=True))
+    name = alias.this.name if alias is not None and alias.this is not None else None
+    return BoundRelation(plan, left.scope.beside(Scope([Source(name, columns)]), (), rules.env.outer))
 
 
 def as_rows(rules: RelationRules, tree: exp.Expr) -> exp.Expr:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.logical.nodes import LogicalNode, Values
+from planner.logical.nodes import JoinKind, LogicalNode, Values
 from runtime.core.errors import BindError, InternalError, SqlEngineError, UnsupportedError, did_you_mean
 from runtime.core.likeness import edits
 from runtime.core.rooms import Room
@@ -18,7 +18,7 @@ from runtime.expr.function import ProcessFunction, ScalarFunction
 from runtime.expr.nodes import Column
 from sqlengine.bind.common_tables import common_query, view_query
 from sqlengine.bind.hints import QueryHints, table_options
-from sqlengine.bind.join import as_rows, bind_joins, bind_unnest, lateral_query
+from sqlengine.bind.join import as_rows, bind_joins, bind_unnest, bind_vectors, is_search, lateral_query
 from sqlengine.bind.scan import scan_table
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import BoundQuery, BoundRelation, QueryEnv, RelationRules
@@ -30,21 +30,24 @@ from sqlengine.parse.spans import placed_at, span_of
 if TYPE_CHECKING:
     import sqlengine.bind.changelog_functions as _changelog_functions
     import sqlengine.bind.match as _match
+    import sqlengine.bind.model_evaluation as _model_evaluation
+    import sqlengine.bind.models as _models
     import sqlengine.bind.process_functions as _process_functions
 else:
     _changelog_functions = Room("sqlengine.bind.changelog_functions")
     _match = Room("sqlengine.bind.match")
+    _model_evaluation = Room("sqlengine.bind.model_evaluation")
+    _models = Room("sqlengine.bind.models")
     _process_functions = Room("sqlengine.bind.process_functions")
 
 __all__ = ["RelationBinder"]
 
 CHANGELOG_FUNCTIONS = ("FROM_CHANGELOG", "TO_CHANGELOG")
+OTHER_FUNCTIONS = ("ML_PREDICT", "ML_EVALUATE", "VECTOR_SEARCH")
 
 _LATER = (
     "SNAPSHOT",
     "DEDUPLICATE_KEEP_FIRST",
-    "ML_PREDICT",
-    "VECTOR_SEARCH",
     "APPLY_WATERMARK",
 )
 
@@ -63,10 +66,11 @@ class RelationBinder(RelationRules):
     def _first(self, tree: exp.Expr) -> BoundRelation:
         tree = as_rows(self, tree)
         if isinstance(tree, exp.Unnest):
-            start = BoundRelation(Values(((),), ()), Scope(parent=self.env.outer))
-            return bind_unnest(self, start, tree, outer_join=False)
+            return bind_unnest(self, _no_columns(self.env), tree, outer_join=False)
         if isinstance(tree, exp.Lateral):
             return lateral_query(self, tree, self.env.outer)
+        if is_search(tree):
+            return bind_vectors(self, _no_columns(self.env), tree, JoinKind.INNER)
         return self.relation(tree, self.env)
 
     def relation(self, tree: exp.Expr, env: QueryEnv) -> BoundRelation:
@@ -147,6 +151,12 @@ class RelationBinder(RelationRules):
         if name in CHANGELOG_FUNCTIONS:
             plan = _changelog_functions.bind_changelog_function(call, env, lambda data: self._argument(data, env))
             return _source(plan, plan.columns, tree, ())
+        if name == "ML_PREDICT":
+            plan = _models.bind_prediction(call, env, lambda data: self._argument(data, env))
+            return _source(plan, plan.columns, tree, ())
+        if name == "ML_EVALUATE":
+            query = _model_evaluation.bind_evaluation(call, env, lambda data: self._argument(data, env))
+            return _named(query, tree)
         function = env.context.functions.find(name)
         if isinstance(function, ProcessFunction):
             plan = _process_functions.bind_process_function(function, call, env, lambda data: self._argument(data, env))
@@ -162,7 +172,9 @@ class RelationBinder(RelationRules):
             f"unknown table function {name}",
             code="E1203",
             span=span_of(call),
-            hint=did_you_mean(name, [*WINDOW_FUNCTIONS, *CHANGELOG_FUNCTIONS, *_table_functions(env), *constructs]),
+            hint=did_you_mean(
+                name, [*WINDOW_FUNCTIONS, *CHANGELOG_FUNCTIONS, *OTHER_FUNCTIONS, *_table_functions(env), *constructs]
+            ),
         )
 
     def _argument(self, tree: exp.Expr, env: QueryEnv) -> tuple[LogicalNode, Source]:
@@ -173,6 +185,11 @@ class RelationBinder(RelationRules):
 def _table_functions(env: QueryEnv) -> list[str]:
     known = env.context.functions.functions.items()
     return [n for n, f in known if isinstance(f, ProcessFunction) or (isinstance(f, ScalarFunction) and f.gives_rows)]
+
+
+def _no_columns(env: QueryEnv) -> BoundRelation:
+    """One row without columns, for what stands beside nothing."""
+    return BoundRelation(Values(((),), ()), Scope(parent=env.outer))
 
 
 def _full(path: ObjectPath) -> tuple[str, ...]:

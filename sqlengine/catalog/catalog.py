@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from runtime.core.errors import BindError, CatalogError, Span, did_you_mean
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath
 
-__all__ = ["Catalog", "CatalogObject", "Catalogs", "Database"]
+if TYPE_CHECKING:
+    from sqlengine.catalog.definitions import NamedDefinition
+
+__all__ = ["CONNECTION", "Catalog", "CatalogObject", "Catalogs", "Database"]
 
 CatalogObject = CatalogTable | CatalogView | MaterializedView
 
+CONNECTION = "connection"
+"""The option of a table or model that names a connection, and what SQL calls that."""
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
 
@@ -29,6 +34,8 @@ class Database:
     comment: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     objects: dict[str, CatalogObject] = field(default_factory=dict)
+    definitions: dict[tuple[str, str], NamedDefinition] = field(default_factory=dict)
+    """Models and connections, by kind and name."""
 
 
 @dataclass(slots=True)
@@ -53,6 +60,7 @@ class Catalogs:
         }
         self._shared = self._catalogs
         self._temporary: dict[ObjectPath, CatalogObject] = {}
+        self._temporary_definitions: dict[tuple[str, ObjectPath], NamedDefinition] = {}
         self.current_catalog = DEFAULT_CATALOG
         self.current_database = DEFAULT_DATABASE
 
@@ -211,6 +219,73 @@ class Catalogs:
             return self._temporary
         return self.database(thing.path.catalog, thing.path.database, span).objects
 
+    # --- models and connections
+    # --------------------------------------------------------------------------------------------------------
+
+    def definition(self, kind: str, parts: tuple[str, ...], span: Span | None = None) -> NamedDefinition:
+        """The model or connection of a written name; raises CatalogError E1450 with near names."""
+        path = self.qualify(parts)
+        found = self.find_definition(kind, path)
+        if found is None:
+            known = [d.path.name for d in self.definitions(kind, path.catalog, path.database)]
+            raise CatalogError(
+                f'there is no {kind} "{".".join(parts)}"',
+                code="E1450",
+                span=span,
+                hint=did_you_mean(path.name, known) or f"SHOW {kind.upper()}S lists them",
+            )
+        return found
+
+    def find_definition(self, kind: str, path: ObjectPath) -> NamedDefinition | None:
+        """The model or connection of a path, temporary ones first."""
+        temporary = self._temporary_definitions.get((kind, path))
+        if temporary is not None:
+            return temporary
+        catalog = self._catalogs.get(path.catalog)
+        database = catalog.databases.get(path.database) if catalog else None
+        return database.definitions.get((kind, path.name)) if database else None
+
+    def twin_definition(self, thing: NamedDefinition, span: Span | None = None) -> NamedDefinition | None:
+        """What is in the place that a definition would take; raises CatalogError for a place that is not there."""
+        if thing.temporary:
+            return self._temporary_definitions.get((thing.kind, thing.path))
+        return self.database(thing.path.catalog, thing.path.database, span).definitions.get(thing.key)
+
+    def define(self, thing: NamedDefinition) -> None:
+        """Put a model or connection in its place, or in that of another one of its name."""
+        if thing.temporary:
+            self._temporary_definitions[thing.kind, thing.path] = thing
+        else:
+            self.database(thing.path.catalog, thing.path.database).definitions[thing.key] = thing
+
+    def undefine(self, thing: NamedDefinition) -> None:
+        """Take a model or connection away."""
+        if thing.temporary:
+            del self._temporary_definitions[thing.kind, thing.path]
+        else:
+            del self.database(thing.path.catalog, thing.path.database).definitions[thing.key]
+
+    def definitions(self, kind: str, catalog: str, database: str) -> list[NamedDefinition]:
+        """Those of a database, by name."""
+        home = self._catalogs.get(catalog)
+        kept = home.databases[database].definitions.values() if home and database in home.databases else ()
+        found = {d.path.name: d for d in kept if d.kind == kind}
+        for (of, path), thing in self._temporary_definitions.items():
+            if of == kind and (path.catalog, path.database) == (catalog, database):
+                found[path.name] = thing
+        return [found[name] for name in sorted(found)]
+
+    def with_connection(self, options: Mapping[str, str], home: ObjectPath) -> dict[str, str]:
+        """Options with those of the connection that they name, which they win over. A name of fewer than three parts
+        is one in the database of `home`. Raises CatalogError E1450 for a connection that is not there."""
+        merged = dict(options)
+        name = merged.pop(CONNECTION, None)
+        if name is None:
+            return merged
+        parts = tuple(name.split("."))
+        whole = (*(home.catalog, home.database)[: max(0, 3 - len(parts))], *parts)
+        return {**self.definition(CONNECTION, whole).options, **merged}
+
     # --- databases and catalogs
     # -------------------------------------------------------------------------------------------
 
@@ -277,12 +352,12 @@ class Catalogs:
         if name not in databases and if_exists:
             return []
         found = self.database(catalog, name, span)
-        if found.objects and not cascade:
+        if (found.objects or found.definitions) and not cascade:
             raise CatalogError(
                 f'database "{name}" is not empty',
                 code="E1405",
                 span=span,
-                hint="drop its tables first, or DROP DATABASE ... CASCADE",
+                hint="drop its tables, views, models and connections first, or DROP DATABASE ... CASCADE",
             )
         if (catalog, name) == (self.current_catalog, self.current_database):
             raise CatalogError(
@@ -305,6 +380,7 @@ def _frozen(catalog: Catalog) -> Catalog:
     if type(catalog.databases) is not dict:
         return catalog
     databases = {
-        name: replace(database, objects=dict(database.objects)) for name, database in catalog.databases.items()
+        name: replace(database, objects=dict(database.objects), definitions=dict(database.definitions))
+        for name, database in catalog.databases.items()
     }
     return replace(catalog, databases=databases)

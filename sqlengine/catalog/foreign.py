@@ -86,7 +86,8 @@ def foreign_catalog(name: str, comment: str | None, options: dict[str, str], inn
         objects: ForeignNames[CatalogObject] = ForeignNames(
             lambda: list(inner.tables(called)), lambda found: table(called, found), system, hint
         )
-        return Database(called, objects=objects)
+        definitions: ForeignNames[Any] = ForeignNames(list, dict[str, Any]().__getitem__, system, hint)
+        return Database(called, objects=objects, definitions=definitions)  # pyright: ignore[reportArgumentType]
 
     def databases() -> list[str]:
         return sorted(inner.databases(), key=lambda found: (found != inner.default_database, found))

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from runtime.core.errors import Span
 from runtime.core.options import Options
+from runtime.core.schema import Schema
 from runtime.core.secrets import shown_value
 from runtime.core.types import DataType
 from runtime.expr.function import FunctionRegistry
@@ -19,6 +20,7 @@ from sqlengine.catalog.statistics import MeasuredTable
 from sqlengine.parse.trees import Tree
 
 __all__ = [
+    "AskedModel",
     "BindContext",
     "CatalogTable",
     "CatalogView",
@@ -217,6 +219,21 @@ class OpenTable:
     splits_in_order: bool = False
 
 
+class AskedModel(LookupTable, Protocol):
+    """A model as the binder needs it: a table with its inputs and outputs, looked up by all of the inputs."""
+
+    @property
+    def name(self) -> str:
+        """Its full name."""
+        ...
+
+    @property
+    def inputs(self) -> Schema: ...
+
+    @property
+    def outputs(self) -> Schema: ...
+
+
 class ParameterValues(Protocol):
     """What the binder asks of the parameters of a statement."""
 
@@ -264,6 +281,10 @@ class BindContext(Protocol):
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         """The object of a one- to three-part name; `options` come from an OPTIONS hint. A materialized view and a table
         in memory come as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""
+        ...
+
+    def model(self, path: tuple[str, ...], span: Span | None) -> AskedModel:
+        """The model of a one- to three-part name, loaded. Raises CatalogError E1450, and what its provider raises."""
         ...
 
     def kept_query(self, path: tuple[str, ...]) -> CatalogView | None:

@@ -28,11 +28,14 @@ from sqlengine.options.watermarks import WatermarkOptions
 
 if TYPE_CHECKING:
     import connectors.absent as _absent_tables
+    import sqlengine.database.models as _models
     import sqlengine.database.open_views as _open_views
     from connectors.absent import AbsentTable
+    from connectors.models.table import ModelTable
     from sqlengine.parameters.binding import Parameters
 else:
     _absent_tables = Room("connectors.absent")
+    _models = Room("sqlengine.database.models")
     _open_views = Room("sqlengine.database.open_views")
 
 __all__ = ["Binding", "NamedTable", "noting_tables"]
@@ -112,6 +115,13 @@ class Binding:
 
     def within(self, view: CatalogView) -> Binding:
         return replace(self, current=(view.path.catalog, view.path.database))
+
+    def model(self, path: tuple[str, ...], span: Span | None) -> ModelTable:
+        if self.current is not None and len(path) < 3:
+            path = (*self.current[: 3 - len(path)], *path)
+        found = self.session.catalogs.definition("model", path, span)
+        with pointing_at(span):
+            return _models.opened_model(found, self.session, self)
 
     def kept_query(self, path: tuple[str, ...]) -> CatalogView | None:
         if self.current is not None and len(path) < 3:

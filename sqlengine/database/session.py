@@ -402,7 +402,7 @@ class Session:
 
     def request(self, table: CatalogTable, options: Mapping[str, str], *, for_sink: bool) -> TableRequest:
         """What a connector is told of a table; `options` are those of a hint and win."""
-        merged = {**table.options, **options}
+        merged = self.catalogs.with_connection({**table.options, **options}, table.path)
         metadata = tuple(
             (c.name, c.key) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual)
         )

@@ -4,11 +4,13 @@ or changed, not when it is first used."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from connectors.absent import ABSENT_CONNECTORS, ABSENT_FORMATS, is_absent_connector
 from runtime.core.errors import OptionError, Span, SqlEngineError, did_you_mean, pointing_at
 from runtime.core.options import Option
 from runtime.spi.registry import ConnectorFactory, Registry, check_options
+from sqlengine.catalog.catalog import CONNECTION
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.session import Session
 from sqlengine.options.watermarks import is_watermark_option
@@ -25,13 +27,16 @@ def check_connector(table: CatalogTable, session: Session, given: Sequence[ddl.O
 
     Raises OptionError: E1501 unknown connector, E1502 unknown format, E1503 unknown option, E1500 wrong value.
     """
-    if table.connector is None:
+    connector = table.connector
+    if connector is None:
         return
     registry, spans = session.registry, {option.key: option.span for option in given}
+    with pointing_at(spans.get(CONNECTION)):
+        table = replace(table, options=session.catalogs.with_connection(table.options, table.path))
     with pointing_at(spans.get("connector")):
-        if not registry.connectors.knows(table.connector) and is_absent_connector(table.connector):
+        if not registry.connectors.knows(connector) and is_absent_connector(connector):
             return
-        factory = _connector(table.connector, registry)
+        factory = _connector(connector, registry)
     if not factory.declares:
         return
     try:

@@ -1,4 +1,4 @@
-"""The parts that statements are made of, and the statements that define and change tables and views.
+"""The parts that statements are made of, and the statements that define and change tables, views, models and connections.
 
 See `statement_nodes` for the rest and for what holds for all of them.
 """
@@ -398,3 +398,66 @@ class AlterMaterializedTable(Statement):
 
     name: ObjectName
     action: Suspend | Resume | Refresh | SetOptions | ResetOptions
+
+
+# Models and connections
+
+
+@node
+class CreateModel(Statement):
+    """`CREATE [TEMPORARY] MODEL [IF NOT EXISTS] name INPUT (..) OUTPUT (..) [COMMENT 'c'] WITH (..)`."""
+
+    name: ObjectName
+    inputs: tuple[PhysicalColumn, ...] = ()
+    outputs: tuple[PhysicalColumn, ...] = ()
+    comment: str | None = None
+    options: tuple[Option, ...] = ()
+    temporary: bool = False
+    if_not_exists: bool = False
+
+
+@node
+class AlterModel(Statement):
+    """`ALTER MODEL [IF EXISTS] name {SET (..)|RESET (..)|RENAME TO name}`."""
+
+    name: ObjectName
+    action: AlterAction
+    if_exists: bool = False
+
+
+@node
+class DropModel(Statement):
+    """`DROP [TEMPORARY] MODEL [IF EXISTS] name`."""
+
+    name: ObjectName
+    temporary: bool = False
+    if_exists: bool = False
+
+
+@node
+class CreateConnection(Statement):
+    """`CREATE [TEMPORARY] CONNECTION [IF NOT EXISTS] name [COMMENT 'c'] WITH (..)`."""
+
+    name: ObjectName
+    comment: str | None = None
+    options: tuple[Option, ...] = ()
+    temporary: bool = False
+    if_not_exists: bool = False
+
+
+@node
+class AlterConnection(Statement):
+    """`ALTER CONNECTION [IF EXISTS] name {SET (..)|RESET (..)|RENAME TO name}`."""
+
+    name: ObjectName
+    action: AlterAction
+    if_exists: bool = False
+
+
+@node
+class DropConnection(Statement):
+    """`DROP [TEMPORARY] CONNECTION [IF EXISTS] name`."""
+
+    name: ObjectName
+    temporary: bool = False
+    if_exists: bool = False

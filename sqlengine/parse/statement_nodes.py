@@ -18,15 +18,21 @@ from sqlengine.parse.ddl_nodes import (
     AddParts,
     AlterAction,
     AlterCatalog,
+    AlterConnection,
     AlterDatabase,
+    AlterModel,
     AlterTable,
     AlterView,
     ColumnDefinition,
     ColumnPlace,
     ComputedColumn,
+    CreateConnection,
+    CreateModel,
     CreateTable,
     Distribution,
     DropColumns,
+    DropConnection,
+    DropModel,
     DropPart,
     DropPartitions,
     ExpressionText,
@@ -81,8 +87,10 @@ __all__ = [
     "AddParts",
     "AlterAction",
     "AlterCatalog",
+    "AlterConnection",
     "AlterDatabase",
     "AlterFunction",
+    "AlterModel",
     "AlterTable",
     "AlterView",
     "AnalyzeTable",
@@ -96,9 +104,11 @@ __all__ = [
     "Restore",
     "ComputedColumn",
     "CreateCatalog",
+    "CreateConnection",
     "CreateDatabase",
     "CreateFunction",
     "CreateMaterializedView",
+    "CreateModel",
     "CreateTable",
     "CreateView",
     "Delete",
@@ -106,9 +116,11 @@ __all__ = [
     "Distribution",
     "DropCatalog",
     "DropColumns",
+    "DropConnection",
     "DropDatabase",
     "DropFunction",
     "DropMaterializedView",
+    "DropModel",
     "DropPart",
     "DropPartitions",
     "DropTable",
@@ -417,7 +429,7 @@ class Show(Statement):
 
     CATALOGS, CURRENT CATALOG, CREATE CATALOG, DATABASES, CURRENT DATABASE, TABLES, CREATE TABLE, COLUMNS, PARTITIONS,
     PROCEDURES, VIEWS, CREATE VIEW, MATERIALIZED VIEWS, CREATE MATERIALIZED VIEW, the same of TABLE, FUNCTIONS, MODULES, JARS, JOBS,
-    MODELS, CREATE MODEL.
+    MODELS, CREATE MODEL, CONNECTIONS, CREATE CONNECTION.
 
     `name` is what stands after FROM or IN, or the object itself (CREATE .., COLUMNS, PARTITIONS); `user` is the word of
     SHOW USER FUNCTIONS, `full` that of SHOW FULL MODULES.
@@ -433,7 +445,8 @@ class Show(Statement):
 
 @node
 class Describe(Statement):
-    """`{DESCRIBE|DESC} [kind] [EXTENDED] name`; `kind`: TABLE (also views), CATALOG, DATABASE, FUNCTION, MODEL, JOB."""
+    """`{DESCRIBE|DESC} [kind] [EXTENDED] name`; `kind`: TABLE (also views), CATALOG, DATABASE, FUNCTION, MODEL,
+    CONNECTION, JOB."""
 
     kind: str
     name: ObjectName

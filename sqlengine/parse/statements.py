@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
 
-from runtime.core.errors import Span, UnsupportedError, did_you_mean
+from runtime.core.errors import Span, did_you_mean
 from runtime.core.rooms import Room
 from sqlengine.parse.ddl_nodes import AlterView, CreateTable, Name, NewQuery, RenameTo, Statement
 from sqlengine.parse.lexer import END, WORD, Token, scan
@@ -35,10 +35,12 @@ from sqlengine.parse.utility import UTILITY_WORDS, read_utility
 
 if TYPE_CHECKING:
     import sqlengine.parse.habits as _habits
+    import sqlengine.parse.model_definitions as _models
     import sqlengine.parse.parameters as _parameters
     import sqlengine.parse.prepared_statements as _prepared
 else:
     _habits = Room("sqlengine.parse.habits")
+    _models = Room("sqlengine.parse.model_definitions")
     _parameters = Room("sqlengine.parse.parameters")
     _prepared = Room("sqlengine.parse.prepared_statements")
 
@@ -103,7 +105,6 @@ _CLAUSES = (
     "LIKE",
     "BETWEEN",
 )
-_LATER = {"MODEL": "models", "CONNECTION": "connections"}
 
 
 class StatementGrammar(MaterializedGrammar):
@@ -138,7 +139,7 @@ class StatementGrammar(MaterializedGrammar):
                 return self._delete()
             case "CREATE" | "REPLACE":
                 return self._create()
-            case "ALTER" if self.peek().upper in ("TABLE", "VIEW", "MATERIALIZED", *_LATER):
+            case "ALTER" if self.peek().upper in ("TABLE", "VIEW", "MATERIALIZED"):
                 return self._alter()
             case "EXPLAIN":
                 return self._explain()
@@ -249,22 +250,14 @@ class StatementGrammar(MaterializedGrammar):
             if temporary:
                 self.refuse("a materialized view cannot be temporary", start)
             return self.create_materialized(replace=replace)
-        self._refuse_later(start)
-        if self.at_any("DATABASE", "SCHEMA", "CATALOG", "FUNCTION", "SAVEPOINT", "SYSTEM"):
+        if not replace and self.match("MODEL"):
+            return _models.read_create_model(self, temporary=temporary)
+        if self.at_any("DATABASE", "SCHEMA", "CATALOG", "FUNCTION", "CONNECTION", "SAVEPOINT", "SYSTEM"):
             self.back_to(index)
             return read_utility(self)
-        self.fail("TABLE", "VIEW", "MATERIALIZED VIEW", "DATABASE", "CATALOG", "FUNCTION", "SAVEPOINT")
-
-    def _refuse_later(self, start: Token) -> None:
-        what = _LATER.get(self.token.upper)
-        if what is not None:
-            self.advance()
-            raise UnsupportedError(
-                f"{what} are not supported",
-                span=self.span_from(start),
-                text=self.text,
-                hint="docs/flink-compatibility.md says what is not there",
-            )
+        self.fail(
+            "TABLE", "VIEW", "MATERIALIZED VIEW", "DATABASE", "CATALOG", "FUNCTION", "MODEL", "CONNECTION", "SAVEPOINT"
+        )
 
     def _create_view(self, *, temporary: bool, replace: bool) -> CreateView:
         if_not_exists = self.match("IF", "NOT", "EXISTS")
@@ -286,7 +279,6 @@ class StatementGrammar(MaterializedGrammar):
             if not self.match("AS"):
                 self.fail("RENAME TO", "AS")
             return AlterView(name, NewQuery(self.query_text()))
-        self._refuse_later(start)
         return self.alter_materialized(start)
 
     # Plans and procedures

@@ -366,6 +366,22 @@ class _Builder:
             if_exists is not None,
         )
 
+    def alter_model(self, if_exists: Any, name: Any, action: Any) -> nodes.AlterModel:
+        return nodes.AlterModel(self.build(name), self.build(action), if_exists is not None)
+
+    def alter_connection(self, if_exists: Any, name: Any, action: Any) -> nodes.AlterConnection:
+        return nodes.AlterConnection(self.build(name), self.build(action), if_exists is not None)
+
+    def create_connection(
+        self, temporary: Any, absent: Any, name: Any, comment: Any, options: Any
+    ) -> nodes.CreateConnection:
+        return nodes.CreateConnection(
+            self.build(name), self.build(comment), self.build(options), temporary is not None, absent is not None
+        )
+
+    def rename(self, name: Any) -> ddl.RenameTo:
+        return ddl.RenameTo(self.build(name))
+
     def set_options(self, options: Any) -> ddl.SetOptions:
         return ddl.SetOptions(self.build(options))
 
@@ -393,6 +409,12 @@ class _Builder:
 
     def drop_function(self, temporary: Any, if_exists: Any, name: Any) -> nodes.DropFunction:
         return nodes.DropFunction(self.build(name), temporary is not None, _system(temporary), if_exists is not None)
+
+    def drop_model(self, temporary: Any, if_exists: Any, name: Any) -> nodes.DropModel:
+        return nodes.DropModel(self.build(name), temporary is not None, if_exists is not None)
+
+    def drop_connection(self, temporary: Any, if_exists: Any, name: Any) -> nodes.DropConnection:
+        return nodes.DropConnection(self.build(name), temporary is not None, if_exists is not None)
 
 
 def _system(temporary: Any) -> bool:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from runtime.core.secrets import masked_sql, shown_value
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
+from sqlengine.catalog.definitions import CatalogModel, NamedDefinition
 from sqlengine.catalog.objects import (
     CatalogTable,
     CatalogView,
     ComputedColumn,
     MaterializedView,
     MetadataColumn,
+    PhysicalColumn,
     TableRefresh,
 )
 
-__all__ = ["catalog_text", "create_text", "database_text", "literal", "quoted", "table_text", "view_text"]
+__all__ = [
+    "catalog_text",
+    "create_text",
+    "database_text",
+    "definition_text",
+    "literal",
+    "quoted",
+    "table_text",
+    "view_text",
+]
 
 
 def quoted(name: str) -> str:
@@ -28,8 +39,8 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _path(thing: CatalogObject) -> str:
-    return ".".join(quoted(p) for p in (thing.path.catalog, thing.path.database, thing.path.name))
+def _path(thing: CatalogObject | NamedDefinition) -> str:
+    return ".".join(quoted(p) for p in thing.path.parts)
 
 
 def _comment(comment: str | None, before: str = " ") -> str:
@@ -107,6 +118,22 @@ def _refresh_text(refresh: TableRefresh, *, masked: bool) -> str:
         "SUSPENDED" if refresh.suspended else "",
     ]
     return "\n".join(filter(None, clauses))
+
+
+def definition_text(thing: NamedDefinition, *, name: str | None = None, masked: bool = True) -> str:
+    """The CREATE statement of a model or connection."""
+    temporary = "TEMPORARY " if thing.temporary else ""
+    text = f"CREATE {temporary}{thing.kind.upper()} {name or _path(thing)}"
+    if isinstance(thing, CatalogModel):
+        for word, columns in (("INPUT", thing.inputs), ("OUTPUT", thing.outputs)):
+            text += f"\n{word} ({_columns(columns)})" if columns else ""
+    text += _comment(thing.comment, "\n")
+    options = _with(thing.options, masked=masked)
+    return text + (f"\n{options}" if options else "")
+
+
+def _columns(columns: Sequence[PhysicalColumn]) -> str:
+    return ", ".join(f"{quoted(c.name)} {c.type}{_comment(c.comment)}" for c in columns)
 
 
 def catalog_text(catalog: Catalog, *, masked: bool = True) -> str:

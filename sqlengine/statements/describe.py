@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.core.errors import UnsupportedError, pointing_at
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_text, shown_value
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
@@ -19,6 +20,11 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.planning import object_schema
 from sqlengine.text.cells import watermark_text
 from sqlengine.text.functions import function_kind, signature_texts
+
+if TYPE_CHECKING:
+    import sqlengine.statements.definitions as _definitions
+else:
+    _definitions = Room("sqlengine.statements.definitions")
 
 __all__ = ["column_rows", "describe", "described_schema"]
 
@@ -69,12 +75,16 @@ def describe(statement: st.Describe, session: Session) -> Result:
         case "FUNCTION":
             with pointing_at(statement.name.span):
                 return _facts(_function_facts(statement.name.parts[-1], session))
+        case "MODEL":
+            return _definitions.described_model(statement, session)
+        case "CONNECTION":
+            return _definitions.described_connection(statement, session)
         case _:
             raise UnsupportedError(
                 f"DESCRIBE {statement.kind} cannot be carried out by this engine",
                 code="E1604",
                 span=statement.span,
-                hint="DESCRIBE takes TABLE, CATALOG, DATABASE, FUNCTION and JOB",
+                hint="DESCRIBE takes TABLE, CATALOG, DATABASE, FUNCTION, MODEL, CONNECTION and JOB",
             )
 
 

@@ -169,7 +169,8 @@ def _named(name: str) -> Callable[[Any, Session], Result]:
 _DEFINITIONS = (
     ddl.CreateTable, st.DropTable, ddl.AlterTable, st.CreateView, st.CreateMaterializedView, st.DropView, st.DropMaterializedView,
     ddl.AlterView, ddl.AlterMaterializedTable, st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog,
-    st.DropDatabase, st.DropCatalog,
+    st.DropDatabase, st.DropCatalog, st.CreateModel, st.AlterModel, st.DropModel, st.CreateConnection, st.AlterConnection,
+    st.DropConnection,
 )  # fmt: skip
 """Statements after which the files of catalogs say something else."""
 
@@ -232,6 +233,12 @@ _RUN: dict[type[st.Statement], str] = {
     st.CreateFunction: "functions:create_function",
     st.AlterFunction: "functions:alter_function",
     st.DropFunction: "functions:drop_function",
+    st.CreateModel: "definitions:create_model",
+    st.AlterModel: "definitions:alter_definition",
+    st.DropModel: "definitions:drop_definition",
+    st.CreateConnection: "definitions:create_connection",
+    st.AlterConnection: "definitions:alter_definition",
+    st.DropConnection: "definitions:drop_definition",
     st.Prepare: "prepared:prepare",
     st.ExecutePrepared: "prepared:execute_prepared",
     st.Deallocate: "prepared:deallocate",

@@ -27,7 +27,7 @@ from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.database.session import Session
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
-from sqlengine.statements.create_text import create_text, database_text, quoted
+from sqlengine.statements.create_text import create_text, database_text, definition_text, quoted
 
 __all__ = ["FILE", "CatalogFile", "check_files", "load_file", "open_file", "save_files"]
 
@@ -134,6 +134,8 @@ def definitions(catalog: Catalog) -> str:
     for database in catalog.databases.values():
         parts.append(_created(database))
         parts.append(f"USE {quoted(database.name)};\n")
+        for definition in database.definitions.values():
+            parts.append(definition_text(definition, name=quoted(definition.path.name), masked=False) + ";\n")
         for thing in database.objects.values():
             parts.append(create_text(thing, name=quoted(thing.path.name), masked=False) + ";\n")
         parts += [text + ";\n" for where, text in unread if where == database.name]

@@ -36,7 +36,7 @@ from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree
 from sqlengine.statements import functions, views
-from sqlengine.statements.create_text import catalog_text, create_text, database_text, literal, quoted
+from sqlengine.statements.create_text import catalog_text, create_text, database_text, definition_text, literal, quoted
 from sqlengine.statements.databases import IN_MEMORY, create_catalog
 from sqlengine.statements.dispatch import carry_out
 from sqlengine.statements.file_catalog import FILE
@@ -110,6 +110,8 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
         for database in catalog.databases.values():
             name = f"{quoted(catalog.name)}.{quoted(database.name)}"
             keep(("database", catalog.name, database.name), database_text(database, name=name, masked=False))
+            for definition in database.definitions.values():
+                keep((definition.kind, *definition.path.parts), definition_text(definition, masked=False))
             for thing in database.objects.values():
                 kind = kind_of(thing)
                 place = (kind, *thing.path.parts)
@@ -171,6 +173,9 @@ def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -
             statement = parse_statement(definitions[place].text)
             assert isinstance(statement, st.CreateFunction)
             functions.create_function(statement, session)
+    for place in (*places.get("connection", []), *places.get("model", [])):
+        with _kept_when_it_fails(durable, place, definitions[place]):
+            carry_out(parse_statement(definitions[place].text), session)
     for place in (*places.get("table", []), *places.get("view", [])):
         _declare(session, durable, place, definitions[place])
     for storage, rows in stored.tables.items():

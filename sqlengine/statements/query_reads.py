@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runtime.core.errors import Span
 from runtime.expr.function import AnyFunction, FunctionRegistry
@@ -16,6 +17,9 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedVie
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.parse.trees import Tree
+
+if TYPE_CHECKING:
+    from connectors.models.table import ModelTable
 
 __all__ = ["Reads", "fingerprints", "kind_of", "query_reads", "reads_of"]
 
@@ -28,7 +32,7 @@ def query_reads(session: Session, query: Tree) -> tuple[frozenset[ObjectPath], l
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a query reads, with what the views in it read. `objects`: tables and views. `functions`: names of those that
+    """What a query reads, with what the views in it read. `objects`: tables, views and models. `functions`: names of those that
     users have made. `temporary`: what ends with the session."""
 
     objects: frozenset[ObjectPath]
@@ -113,6 +117,15 @@ class _NotingBinding(Binding):
 
     def within(self, view: CatalogView) -> Binding:
         return replace(self, current=(view.path.catalog, view.path.database))
+
+    def model(self, path: tuple[str, ...], span: Span | None) -> ModelTable:
+        if self.current is not None and len(path) < 3:
+            path = (*self.current[: 3 - len(path)], *path)
+        found = self.session.catalogs.definition("model", path, span)
+        self.noted.objects.add(found.path)
+        if found.temporary:
+            self.noted.temporary.append(f'the temporary model "{found.path.name}"')
+        return super().model(path, span)
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         found = super().resolve(path, span, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 
+from connectors.models.options import MODEL_OPTIONS
 from planner.lower.calc import CDC_DUPLICATES, NULL_ROWTIME
 from planner.lower.recursive import MOST_ROUNDS
 from planner.lower.sink import NOT_NULL_ENFORCER, REQUIRE_ON_CONFLICT, UPSERT_MATERIALIZE
@@ -69,6 +70,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *DATABASE_OPTIONS,
         *SCHEDULER_OPTIONS,
         *MATERIALIZED_TABLE_OPTIONS,
+        *MODEL_OPTIONS,
         *TARGET_OPTIONS,
         CDC_DUPLICATES,
         DIALECT,

@@ -14,7 +14,15 @@ from sqlengine.database.information_schema import INFORMATION_SCHEMA, INFORMATIO
 from sqlengine.database.session import SYSTEM_DATABASE, Session
 from sqlengine.database.system_tables import SystemTables
 from sqlengine.parse import statement_nodes as st
-from sqlengine.statements.create_text import catalog_text, database_text, literal, quoted, table_text, view_text
+from sqlengine.statements.create_text import (
+    catalog_text,
+    database_text,
+    definition_text,
+    literal,
+    quoted,
+    table_text,
+    view_text,
+)
 from sqlengine.statements.describe import column_rows, described_schema
 
 __all__ = ["show"]
@@ -170,6 +178,22 @@ def _create_function(statement: st.Show, session: Session) -> Result:
     )
 
 
+def _definitions(title: str, kind: str) -> Callable[[st.Show, Session], Result]:
+    def make(statement: st.Show, session: Session) -> Result:
+        found = session.catalogs.definitions(kind, *_database_of(statement, session))
+        return _list(title, [d.path.name for d in found], statement)
+
+    return make
+
+
+def _create_definition(kind: str) -> Callable[[st.Show, Session], Result]:
+    def make(statement: st.Show, session: Session) -> Result:
+        assert statement.name is not None
+        return _text(definition_text(session.catalogs.definition(kind, statement.name.parts, statement.name.span)))
+
+    return make
+
+
 def _text(text: str) -> Result:
     return Result.table(Schema.of(("result", STRING.not_null())), [[text]])
 
@@ -207,6 +231,9 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "MODULES": _modules,
     "JARS": _nothing("jars"),
     "JOBS": _jobs,
-    "MODELS": _nothing("model name"),
+    "MODELS": _definitions("model name", "model"),
+    "CREATE MODEL": _create_definition("model"),
+    "CONNECTIONS": _definitions("connection name", "connection"),
+    "CREATE CONNECTION": _create_definition("connection"),
     "PROCEDURES": _nothing("procedure name"),
 }

@@ -40,6 +40,9 @@ def _changes(statement: st.Statement, session: Session) -> bool:
             return statement.cascade
         case st.DropCatalog():
             return True
+        case st.DropModel() | st.AlterModel():
+            model = session.catalogs.find_definition("model", session.catalogs.qualify(statement.name.parts))
+            return model is not None and not model.temporary
         case st.DropTable() | st.DropView() | st.DropMaterializedView() | ddl.AlterTable() | ddl.AlterView():
             found = session.catalogs.find(session.catalogs.qualify(statement.name.parts))
             return not (isinstance(found, CatalogTable | CatalogView) and found.temporary)

@@ -40,6 +40,7 @@ _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Types", (library.conversion,)),
     ("Arrays, maps and rows", (library.construct, library.collection, library.collection_maps, library.series)),
     ("Bitmaps", (library.bitmap,)),
+    ("Vectors", (library.vector,)),
     ("JSON", (library.json_query, library.json_values)),
     ("Variants", (library.variant,)),
     ("What the dialect of PostgreSQL is read as", (library.postgres, library.jsonb)),
@@ -214,6 +215,8 @@ def _table(name: str) -> list[str]:
         prefix = ""
     elif name in registry.connectors.names():
         options, prefix = registry.connectors.get(name).options, ""
+    elif name in registry.models.names():
+        options, prefix = registry.models.get(name).options, ""
     else:
         options, prefix = registry.formats.get(name).options, f"{name}."
     rows = [f"| `{prefix}{o.key}` | {_default(o)} | {_cell(_about(o))} |" for o in options]

@@ -72,6 +72,17 @@ def test_pages_that_follow_from_declarations(rewrite: bool) -> None:
         assert not kind.get(name).options or f"<!-- options of {name} -->" in text
 
 
+def test_options_of_models(rewrite: bool) -> None:
+    """docs/sql/models.md tells of each provider, with its options."""
+    path = ROOT / "docs" / "sql" / "models.md"
+    if rewrite:
+        path.write_text(with_option_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    assert text == with_option_tables(text)
+    for name in standard_registry().models.names():
+        assert f"<!-- options of {name} -->" in text, f"{name} is not in docs/sql/models.md"
+
+
 OF_OTHER_PROGRAMS = {
     "pip": {"--find-links"},
     "tpchgen-cli": {"--output-dir"},

@@ -44,6 +44,7 @@ from planner.logical.nodes import (
     Union,
     Unnest,
     Values,
+    VectorSearch,
     WindowAggregate,
     WindowJoin,
     WindowTable,
@@ -180,6 +181,12 @@ def _(plan: TemporalJoin, wanted: Wanted) -> LogicalNode:
     needed = wanted | _reads(plan)
     versions = frozenset(c.id for c in plan.right.columns if c.type.time_attribute is not None)
     return plan.with_inputs(_narrow(plan.left, needed), _narrow(plan.right, needed | versions))
+
+
+@_prune.register
+def _(plan: VectorSearch, wanted: Wanted) -> LogicalNode:
+    needed = wanted | _reads(plan)
+    return plan.with_inputs(_narrow(plan.left, needed), _narrow(plan.right, needed))
 
 
 @_prune.register

@@ -26,6 +26,7 @@ from planner.logical.nodes import (
     TemporalJoin,
     Union,
     Values,
+    VectorSearch,
     WindowAggregate,
     WindowJoin,
     WindowTable,
@@ -94,7 +95,7 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
             values: list[tuple[Column, Expr]] = [*partition]
             values += [(i.column, i.call.args[0]) for i in found if i.offset is not None and i.call.args]
             return {c.id: known[e.id] for c, e in values if isinstance(e, ColumnRef) and e.id in known}
-        case TemporalJoin(left=left):
+        case TemporalJoin(left=left) | VectorSearch(left=left):
             return below(left)
         case LookupJoin(input=source):
             return below(source)

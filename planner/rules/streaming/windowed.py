@@ -13,6 +13,7 @@ from planner.logical.nodes import (
     Project,
     TemporalJoin,
     Unnest,
+    VectorSearch,
     WindowAggregate,
     WindowJoin,
     WindowProperty,
@@ -87,7 +88,7 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> tuple[Windowed, ...]:
             return below(left) if kind.left_only else below(left) + below(right)
         case Filter() | Over() | WindowTopN() | Unnest() | LookupJoin():
             return below(plan.input)
-        case TemporalJoin(left=left):
+        case TemporalJoin(left=left) | VectorSearch(left=left):
             return below(left)
         case _:
             return ()

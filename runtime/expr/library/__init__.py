@@ -38,6 +38,7 @@ from runtime.expr.library import (
     temporal_text,
     url,
     variant,
+    vector,
     window,
 )
 
@@ -70,6 +71,7 @@ _FAMILIES: tuple[Sequence[AnyFunction], ...] = (
     series.FAMILY.functions,
     bitmap.FAMILY.functions,
     variant.FAMILY.functions,
+    vector.FAMILY.functions,
     json_query.FAMILY.functions,
     json_values.FAMILY.functions,
     jsonb.FAMILY.functions,

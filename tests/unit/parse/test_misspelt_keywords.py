@@ -17,7 +17,7 @@ from sqlengine.parse.words import KEYWORDS
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 LONGEST = 400
-ALIKE = {("MODULES", "MODLES")}
+ALIKE = {("MODULES", "MODLES"), ("UNLOAD", "ULOAD"), ("CROSS", "CROS"), ("CROSS", "CROSSS"), ("CROSS", "CORSS")}
 """What is as near to another keyword that may stand there."""
 
 

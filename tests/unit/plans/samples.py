@@ -53,6 +53,8 @@ QUERIES = [
     " ALL ROWS PER MATCH PATTERN ((A+ | B)+? C) DEFINE A AS A.price > 1, B AS B.id > LAST(A.id)) AS m",
     "SELECT * FROM FROM_CHANGELOG(TABLE codes)",
     "SELECT * FROM TO_CHANGELOG(TABLE items)",
+    "SELECT i.name, s.id FROM items AS i LEFT JOIN LATERAL TABLE(VECTOR_SEARCH("
+    "TABLE (SELECT id, ARRAY[1e0, CAST(id AS DOUBLE)] AS v FROM bids), DESCRIPTOR(v), ARRAY[i.cat, 1], 2)) AS s ON TRUE",
     "VALUES (1, 'a', DATE '2024-01-01'), (2, 'b', NULL)",
 ]
 VIEWS = [

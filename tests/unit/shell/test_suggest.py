@@ -84,7 +84,7 @@ def suggester() -> Iterator[Suggester]:
         ("USE o", ["other"]),
         ("USE CATALOG ", ["default_catalog"]),
         ("DESCRIBE FUNCTION up", ["upper"]),
-        ("SHOW CREATE ", ["CATALOG", "DATABASE", "FUNCTION"]),
+        ("SHOW CREATE ", ["CATALOG", "CONNECTION", "DATABASE"]),
         ("SELECT 1; SHO", ["SHOW"]),
         ("\\d", ["\\d", "\\dt", "\\dv"]),
         ("\\d sp", ["spent"]),
