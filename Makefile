@@ -67,6 +67,7 @@ fuzz: $(READY)   ## N generated cases against DuckDB and models (N=10000), other
 	@echo "seed $(SEED)"
 	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 --timeout 0 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py tests/oracle/test_edited_statements.py \
 	    tests/unit/operators/test_match_recognize.py tests/unit/operators/test_match_standard.py
+	FUZZ_CASES=$(N) $(BIN)/python -m pytest -n 2 --timeout 0 -k "a_model or the_same" tests/unit/table_api/test_process_functions.py tests/unit/table_api/test_process_epochs.py --hypothesis-seed=$(SEED)
 
 KILLS ?= 50
 faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=10000 KILLS=50), others each time
@@ -86,6 +87,7 @@ bench: $(READY)  ## Nexmark and TPC-H, us against DuckDB and what bench-peers in
 	$(BIN)/python -m tests.benchmarks.idle
 	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.startup
+	$(BIN)/python -m tests.benchmarks.process_functions
 	$(BIN)/python -m tests.benchmarks.report
 
 bench-spark: $(READY) ## the bars of the Spark runtime on this machine and on a standalone cluster, and how costs grow; needs Java 17

@@ -60,7 +60,16 @@ from runtime.expr.display import show, show_sort_key
 from runtime.expr.function import shown_name
 from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, Literal, OuterRef, SortKey, SubqueryExpr, walk
 from runtime.plan.pattern import UNIVERSAL, MatchRows, ValueSide
-from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
+from runtime.plan.text import emit_text
+from runtime.plan.windows import (
+    AttachedWindow,
+    CumulateWindow,
+    HopWindow,
+    SessionWindow,
+    TumbleWindow,
+    WindowEmit,
+    WindowSpec,
+)
 
 __all__ = ["explain"]
 
@@ -212,6 +221,9 @@ class _Explainer:
             case VectorSearch(kind=kind, query=query, column=column, top_k=top_k, index=index, score=score):
                 near = f"{self._show(column)} near {self._show(query)} top {top_k} ({index.text()})"
                 return f"VectorSearch {kind.name} {near} as {self._columns((score,))}"
+            case TemporalJoin(kind=kind, condition=condition, snapshot=load) if load is not None:
+                when = f"until {load.until} idle {load.idle} ttl {load.ttl}"
+                return f"TemporalJoin {kind.name} snapshot {when}{self._condition(condition)}"
             case TemporalJoin(kind=kind, time=time, condition=condition):
                 return f"TemporalJoin {kind.name} as of {self._show(time)}{self._condition(condition)}"
             case Aggregate(group=group, calls=calls, scalar=scalar, ttl=ttl):
@@ -223,7 +235,7 @@ class _Explainer:
             case WindowTable(window=window, time=time, partition=partition):
                 by = f" by ({self._columns(partition)})" if partition else ""
                 added = self._columns((plan.start, plan.end, plan.window_time))
-                return f"WindowTable {self._window(window, time)}{by} as {added}"
+                return f"WindowTable {self._window(window, time)}{by} as {added}{self._emit(plan.emit)}"
             case Over(calls=calls):
                 return f"Over {self._computed(calls)}"
             case Match():
@@ -275,6 +287,7 @@ class _Explainer:
                 )
                 return (
                     f"WindowAggregate {self._window(window, time, start, end)} by ({self._columns(group)}) {computed}"
+                    f"{self._emit(plan.emit)}"
                 )
             case IntervalJoin(
                 kind=kind, left_time=left, right_time=right, lower=lower, upper=upper, condition=condition
@@ -310,6 +323,10 @@ class _Explainer:
     def _ranked(self, partition: tuple[ColumnRef, ...], order: tuple[SortKey, ...], rank: Column | None) -> str:
         by = f" by ({self._columns(partition)})" if partition else ""
         return f"{by} order {self._keys(order) or 'none'}" + (f" as {self._column(rank)}" if rank is not None else "")
+
+    @staticmethod
+    def _emit(emit: WindowEmit | None) -> str:
+        return "" if emit is None else emit_text(emit)
 
     @staticmethod
     def _range(offset: int, limit: int | None) -> str:

@@ -9,6 +9,7 @@ from runtime.core.errors import Span
 from runtime.core.node import node
 from runtime.expr.nodes import Column, ColumnRef, Expr
 from runtime.plan.nodes import JoinKind
+from runtime.plan.parts import SnapshotLoad
 from runtime.spi.lookup import LookupTable
 
 __all__ = ["AsofJoin", "CurrentJoin", "IntervalJoin", "LookupJoin", "MultiJoin", "TemporalJoin", "WindowJoin"]
@@ -17,7 +18,8 @@ __all__ = ["AsofJoin", "CurrentJoin", "IntervalJoin", "LookupJoin", "MultiJoin",
 @node
 class TemporalJoin(Binary):
     """`left JOIN right FOR SYSTEM_TIME AS OF time`: each left row with the version of the right row that was valid at
-    `time` (a rowtime column of the left side). INNER or LEFT. With a proctime `time` a rule makes it a LookupJoin."""
+    `time` (a rowtime column of the left side). INNER or LEFT. With a proctime `time` a rule makes it a LookupJoin. With
+    `snapshot` each left row meets the right rows of now, and `time` is TRUE."""
 
     left: LogicalNode
     right: LogicalNode
@@ -25,6 +27,7 @@ class TemporalJoin(Binary):
     time: Expr
     condition: Expr
     span: Span | None = field(default=None, compare=False)
+    snapshot: SnapshotLoad | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -30,7 +30,7 @@ from runtime.expr.nodes import AggregateCall, Call, Column, ColumnRef, Expr, Sor
 from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import JoinKind, RankFunction, WindowProperty
 from runtime.plan.parts import Alignment
-from runtime.plan.windows import WindowSpec
+from runtime.plan.windows import WindowEmit, WindowSpec
 from runtime.spi.lookup import LookupTable
 from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
@@ -225,7 +225,8 @@ class Expand(Unary):
 @node
 class WindowTable(Unary):
     """TUMBLE, HOP, CUMULATE or SESSION as a table function: the input's columns (rows pass at once, so its time
-    attribute stays one), then start, end and time of a window; a row per window. `partition` belongs to SESSION."""
+    attribute stays one), then start, end and time of a window; a row per window. `partition` belongs to SESSION, `emit`
+    to a window in GROUP BY."""
 
     input: LogicalNode
     window: WindowSpec
@@ -235,6 +236,7 @@ class WindowTable(Unary):
     end: Column
     window_time: Column
     span: Span | None = field(default=None, compare=False)
+    emit: WindowEmit | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -356,9 +358,9 @@ class Sink(Unary):
 
 @node
 class WindowAggregate(Unary):
-    """GROUP BY window columns and `group`: final results, once per window. `window` `AttachedWindow`: the window
-    columns of the input are `start` and `end`; else `time` is the time attribute. Output: group columns (same ids),
-    calls, then `properties` (column per window property)."""
+    """GROUP BY window columns and `group`: final results, once per window, or with `emit` results that change.
+    `window` `AttachedWindow`: the window columns of the input are `start` and `end`; else `time` is the time attribute.
+    Output: group columns (same ids), calls, then `properties` (column per window property)."""
 
     input: LogicalNode
     window: WindowSpec
@@ -368,6 +370,7 @@ class WindowAggregate(Unary):
     group: tuple[ColumnRef, ...]
     calls: tuple[tuple[Column, AggregateCall], ...]
     properties: tuple[tuple[Column, WindowProperty], ...]
+    emit: WindowEmit | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -180,5 +180,6 @@ def _(plan: n.ProcessTables, run: Lowering, demand: Demand) -> Lowered:
         tuple(order),
         plan.each,
         plan.passes,
+        function.clock,
     )
     return Lowered(node, tuple(c.id for c in plan.produced))

@@ -30,10 +30,12 @@ from runtime.plan.nodes import (
     IntervalJoinExec,
     LookupJoinExec,
     MultiJoinExec,
+    SnapshotJoinExec,
     TemporalJoinExec,
     VectorSearchExec,
     WindowJoinExec,
 )
+from runtime.plan.parts import SnapshotLoad
 
 __all__: list[str] = []
 
@@ -185,6 +187,8 @@ def _(plan: n.WindowJoin, run: Lowering, demand: Demand) -> Lowered:
 @lower_node.register
 def _(plan: n.TemporalJoin, run: Lowering, demand: Demand) -> Lowered:
     pairs, rest = split_equalities(plan.condition, plan.left, plan.right)
+    if plan.snapshot is not None:
+        return _snapshot(plan, plan.snapshot, pairs, rest, run)
     if not isinstance(plan.time, ColumnRef) or not plan.time.type.is_rowtime:
         raise PlanningError(
             "FOR SYSTEM_TIME AS OF takes an event-time column of the left table",
@@ -219,6 +223,30 @@ def _(plan: n.TemporalJoin, run: Lowering, demand: Demand) -> Lowered:
         _joined_schema(sides, plan.kind),
         run.mode(plan, demand),
         run.ttl,
+    )
+    return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
+
+
+def _snapshot(
+    plan: n.TemporalJoin, load: SnapshotLoad, pairs: Sequence[EquiPair], rest: Sequence[Expr], run: Lowering
+) -> Lowered:
+    require_append_only(n.Filter(plan.left, TRUE), "the left side of a join with SNAPSHOT", run.traits)
+    keys = [p for p in pairs if not p.null_safe]
+    others = [_null_safe(p) for p in pairs if p.null_safe]
+    time = rowtime_columns(plan.right, run.traits)[0]
+    sides = _sides(run, run.input(plan, 0), run.input(plan, 1), keys, [*others, *rest])
+    node = SnapshotJoinExec(
+        sides.left.node,
+        sides.right.node,
+        plan.kind,
+        sides.left_keys,
+        sides.right_keys,
+        sides.right.position(time.ref()),
+        load,
+        sides.condition,
+        _joined_schema(sides, plan.kind),
+        APPEND,
+        run.ttl if load.ttl is None else load.ttl,
     )
     return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
 

@@ -70,9 +70,10 @@ def _(plan: n.WindowAggregate, run: Lowering, demand: Demand) -> Lowered:
         tuple(kind for _, kind in plan.properties),
         zone_of(time_type, run),
         schema_of(plan.columns),
-        APPEND,
+        APPEND if plan.emit is None else run.mode(plan, demand),
         -1 if plan.start is None else at[plan.start.id],
         -1 if plan.end is None else at[plan.end.id],
         time_type is not None and time_type.is_proctime,
+        plan.emit,
     )
     return Lowered(node, tuple(c.id for c in plan.columns))

@@ -142,11 +142,15 @@ def _(plan: n.DependentJoin, context: TraitContext) -> Changes:
     return ALL_CHANGES
 
 
-@_changes.register(n.TemporalJoin)
 @_changes.register(n.CurrentJoin)
 @_changes.register(n.VectorSearch)
-def _(plan: n.TemporalJoin | n.CurrentJoin | n.VectorSearch, context: TraitContext) -> Changes:
+def _(plan: n.CurrentJoin | n.VectorSearch, context: TraitContext) -> Changes:
     return changes(plan.left, context)
+
+
+@_changes.register
+def _(plan: n.TemporalJoin, context: TraitContext) -> Changes:
+    return changes(plan.left, context) if plan.snapshot is None else INSERTS
 
 
 @_changes.register
@@ -208,8 +212,12 @@ def _(plan: LogicalNode, context: TraitContext) -> Changes:
     return ALL_CHANGES
 
 
+@_changes.register
+def _(plan: n.WindowAggregate, context: TraitContext) -> Changes:
+    return INSERTS if plan.emit is None else Changes(True, not is_append_only(plan.input, context))
+
+
 @_changes.register(n.ToChangelog)
-@_changes.register(n.WindowAggregate)
 @_changes.register(n.IntervalJoin)
 @_changes.register(n.WindowJoin)
 @_changes.register(n.WindowTopN)

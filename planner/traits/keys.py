@@ -163,11 +163,16 @@ def _(plan: n.DependentJoin, context: TraitContext, upsert: bool) -> Iterable[Ke
     return [a | b for a in _of(plan.left, context, upsert) for b in _of(plan.right, context, upsert)]
 
 
-@_keys.register(n.TemporalJoin)
-@_keys.register(n.AsofJoin)
-def _(plan: n.TemporalJoin | n.AsofJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
-    # One version of the right row at most is valid at a time, and one row is the nearest.
+@_keys.register
+def _(plan: n.AsofJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
+    # One row is the nearest.
     return _of(plan.left, context, upsert)
+
+
+@_keys.register
+def _(plan: n.TemporalJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
+    # One version of the right row at most is valid at a time; a snapshot may have several rows.
+    return _of(plan.left, context, upsert) if plan.snapshot is None else ()
 
 
 @_keys.register

@@ -86,6 +86,11 @@ def _(plan: n.Aggregate, context: TraitContext) -> bool:
 
 
 @_follows.register
+def _(plan: n.WindowAggregate, context: TraitContext) -> bool:
+    return bool(upsert_keys(plan, context))
+
+
+@_follows.register
 def _(plan: n.Sort, context: TraitContext) -> bool:
     return True
 
@@ -173,4 +178,6 @@ def _(plan: n.CurrentJoin, index: int, demand: Demand, context: TraitContext) ->
 
 @_demand.register
 def _(plan: n.TemporalJoin, index: int, demand: Demand, context: TraitContext) -> Demand:
+    if plan.snapshot is not None:
+        return FULL_IMAGES
     return AFTER_IMAGES if index == 1 and follows_by_after(plan.right, context) else FULL_IMAGES

@@ -293,8 +293,9 @@ class ProcessFunction:
     """A process table function of a user: tables and constants in, rows out, with state and timers for each key.
 
     `parameters`: its arguments by position, which are tables and the `scalars`: name, type (None: any), and whether it may
-    be left out. `result`: the columns of its rows. `updates`: whether its rows are changes of all kinds. `takes_order`: whether
-    its tables may have ORDER BY. `operator` makes the operator of a node in an `OperatorContext`.
+    be left out. `result`: the columns of its rows. `updates`: whether its rows are changes of all kinds. `takes_order`:
+    whether its tables may have ORDER BY. `clock`: whether it has timers of processing time. `operator` makes the operator
+    of a node in an `OperatorContext`.
     """
 
     name: str
@@ -307,6 +308,7 @@ class ProcessFunction:
     updates: bool
     takes_order: bool
     operator: Callable[[Any, Any], Any]
+    clock: bool = False
     signatures: tuple[Signature, ...] = ()
     deterministic: bool = True
 

@@ -348,7 +348,8 @@ class Dataflow:
         # still: the end of the others is not the end of time, or all rows would be late when an idle one comes back.
         combined = min(active) if active else (vertex.input_watermark if open_ended else MAX_WATERMARK)
         combined = max(combined, vertex.input_watermark)
-        time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, self._splits_of(vertex.node))
+        splits, marks = self._splits_of(vertex.node), tuple(s.watermark for s in sources)
+        time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, splits, marks)
         vertex.input_watermark = combined
         return time
 
@@ -479,8 +480,7 @@ def _image(vertex: Vertex) -> SavedOperator:
 
 def _timer(node: PhysicalNode, operator: Operator) -> int | None:
     """What follows the clock and holds rows may give some at any time."""
-    waits = Follows.CLOCK in node.follows() and operator.state_size.rows
-    return 0 if waits else operator.next_timer()
+    return 0 if Follows.CLOCK in node.follows() and operator.state_size.rows else operator.next_timer()
 
 
 def _together(parts: Sequence[ChangelogBatch | None], *, coded: bool) -> ChangelogBatch | None:

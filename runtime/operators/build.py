@@ -31,6 +31,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.AsofJoinExec: "runtime.operators.asof_join:AsofJoinOperator",
     plan.MultiJoinExec: "runtime.operators.multi_join:MultiJoinOperator",
     plan.IntervalJoinExec: "runtime.operators.interval_join:IntervalJoinOperator",
+    plan.SnapshotJoinExec: "runtime.operators.snapshot_join:SnapshotJoinOperator",
     plan.TemporalJoinExec: "runtime.operators.temporal_join:TemporalJoinOperator",
     plan.WindowJoinExec: "runtime.operators.window_join:WindowJoinOperator",
     plan.CurrentJoinExec: "runtime.operators.current_join:CurrentJoinOperator",

@@ -67,7 +67,8 @@ class EpochTime:
 
     `watermark`: the least of the inputs' watermarks at the end of this epoch (it includes the epoch's rows);
     `previous_watermark`: the same after the epoch before, against which rows are late. `processing_time` is read once
-    per epoch. `splits` is for the operator that makes the watermark of a source with several splits.
+    per epoch. `splits` is for the operator that makes the watermark of a source with several splits. `inputs`: the
+    watermark of each input, for an operator that no task runs.
     """
 
     epoch: int
@@ -75,6 +76,7 @@ class EpochTime:
     previous_watermark: int
     processing_time: int
     splits: SplitRows | None = None
+    inputs: tuple[int, ...] = ()
 
     @property
     def ends(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
@@ -131,6 +131,8 @@ class PaneState:
         self._arrival = np.zeros(0, np.int64)
         self._next_seq = 0
         self._table: StateTable | None = None
+        self._save_beside: Callable[[np.ndarray], list[pa.Array]] = lambda _: []
+        self._restore_beside: Callable[[np.ndarray, list[pa.Array]], None] = lambda _, __: None
 
     def __len__(self) -> int:
         return len(self._index)
@@ -141,9 +143,17 @@ class PaneState:
         live = 0 if self._live is None else self._live.values.nbytes
         return sum(p.nbytes for p in parts) + live + self._arrival.nbytes
 
-    def tables(self, spec: StateSpec) -> list[StateTable]:
-        """The tables of the panes (`spec`) and of what belongs to them. Called once: changes are
-        noted in them from then on."""
+    def tables(
+        self,
+        spec: StateSpec,
+        columns: Sequence[tuple[str, pa.DataType]] = (),
+        save: Callable[[np.ndarray], list[pa.Array]] | None = None,
+        restore: Callable[[np.ndarray, list[pa.Array]], None] | None = None,
+    ) -> list[StateTable]:
+        """The tables of the panes (`spec`), with `columns` that the owner keeps beside a pane, and of what belongs to
+        them. Called once: changes are noted in them from then on."""
+        if save is not None and restore is not None:
+            self._save_beside, self._restore_beside = save, restore
         self._table = StateTable(
             spec.name,
             [
@@ -153,6 +163,7 @@ class PaneState:
                 *self.aggregates.columns(),
                 *([] if self._live is None else [("$rows", pa.int64())]),
                 ("$arrival", pa.int64()),
+                *columns,
             ],
             live=self._index.live_slots,
             read=self._saved,
@@ -164,8 +175,9 @@ class PaneState:
 
     def add(
         self, slices: np.ndarray, keys: Sequence[pa.Array], signs: np.ndarray | None, columns: Sequence[pa.Array]
-    ) -> None:
-        """Takes in rows: `slices` are slice slots, `keys` the key columns, `columns` all columns of the input."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Takes in rows: `slices` are slice slots, `keys` the key columns, `columns` all columns of the input. Returns
+        the pane of each row, and whether it is new."""
         words = np.empty((len(slices), self._index.width), np.uint64)
         words[:, 0] = slices
         words[:, 1:] = self._encoder.encode(keys, len(slices))
@@ -178,8 +190,20 @@ class PaneState:
         self.aggregates.update(panes, signs, columns, seqs)
         if self._live is not None:
             self._live.add(panes, signs)
+        self.wrote(panes)
+        return panes, is_new
+
+    def wrote(self, panes: np.ndarray) -> None:
+        """Something of the panes, or beside them, is other than it was."""
         if self._table is not None:
             self._table.wrote(panes)
+
+    def slices_of(self, panes: np.ndarray) -> np.ndarray:
+        return self._index.keys(panes)[:, 0].view(np.int64)
+
+    def arrival(self, panes: np.ndarray) -> np.ndarray:
+        """Numbers that ascend in the order in which panes were made."""
+        return self._arrival[panes]
 
     def panes(self, slices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The panes of slices: `(index into slices, pane)`."""
@@ -216,8 +240,7 @@ class PaneState:
             self.aggregates.merge(targets, self.aggregates, sources)
             if self._live is not None:
                 self._live.merge(targets, self._live, sources)
-            if self._table is not None:
-                self._table.wrote(targets)
+            self.wrote(targets)
             self._lists.drop_keys(slices)
             self._release(sources)
 
@@ -234,7 +257,7 @@ class PaneState:
         self._arrival[panes] = arrivals
 
     def _saved(self, panes: np.ndarray) -> list[pa.Array]:
-        slices = self._index.keys(panes)[:, 0].view(np.int64)
+        slices = self.slices_of(panes)
         return [
             wall_times(self._slices.start(slices)),
             wall_times(self._slices.end(slices)),
@@ -242,13 +265,16 @@ class PaneState:
             *self.aggregates.save(panes),
             *([] if self._live is None else [pa.array(self._live.at(panes))]),
             pa.array(self._arrival[panes]),
+            *self._save_beside(panes),
         ]
 
     def _load(self, columns: list[pa.Array]) -> np.ndarray:
-        order = np.argsort(columns[-1].to_numpy(), kind="stable")
+        width = len(self._keys.types)
+        own = 2 + width + len(self.aggregates.columns()) + (self._live is not None) + 1
+        order = np.argsort(columns[own - 1].to_numpy(), kind="stable")
         starts, ends, *rest = (c.take(pa.array(order)) for c in columns)
         slices = self._slices.open(fixed_values(ends), fixed_values(starts))
-        keys, rest = rest[: len(self._keys.types)], rest[len(self._keys.types) :]
+        keys, rest, beside = rest[:width], rest[width : own - 2], rest[own - 2 :]
         words = np.empty((len(slices), self._index.width), np.uint64)
         words[:, 0] = slices
         words[:, 1:] = self._encoder.encode(keys, len(slices))
@@ -257,6 +283,7 @@ class PaneState:
         if self._live is not None:
             self._live.restore(panes, rest.pop())
         self.aggregates.restore(panes, rest)
+        self._restore_beside(panes, beside)
         found = np.empty(len(panes), np.int64)
         found[order] = panes
         return found

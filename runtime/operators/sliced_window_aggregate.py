@@ -18,6 +18,7 @@ from runtime.operators.pane_state import PaneState, Slices
 from runtime.operators.window_assign import (
     SliceAssigner,
     closed,
+    closed_count,
     firing_times,
     milliseconds,
     wall_bounds,
@@ -154,7 +155,7 @@ class SlicedWindowAggregateOperator(Operator):
     def _fire_single(self, watermark: int) -> ChangelogBatch | None:
         """Windows that are one slice each."""
         ends = self._slices.ends
-        due = self._slices.slots[: _due(ends, watermark, self._node.zone)]
+        due = self._slices.slots[: closed_count(ends, watermark, self._node.zone)]
         if not len(due):
             return None
         index, panes = self._panes.panes(due)
@@ -179,7 +180,7 @@ class SlicedWindowAggregateOperator(Operator):
         assert self._assigner is not None
         zone = self._node.zone
         # A slice's first window ends at the earliest with the slice itself.
-        near = _due(self._slices.ends, watermark, zone)
+        near = closed_count(self._slices.ends, watermark, zone)
         slots, ends = self._slices.slots[:near], self._slices.ends[:near]
         after = None if self._fired == MIN_WATERMARK else wall_bounds(self._fired, zone)[0] + 1
         until = None if watermark == MAX_WATERMARK else wall_bounds(watermark, zone)[1] + 1
@@ -258,18 +259,3 @@ class SlicedWindowAggregateOperator(Operator):
         schema = self._node.schema
         properties = property_columns(self._node.properties, schema, starts, ends, self._node.zone)
         return ChangelogBatch.of([*keys, *results, *properties], schema)
-
-
-def _due(ends: np.ndarray, watermark: int, zone: str | None) -> int:
-    """How many of the ascending ends are those of closed windows."""
-    if watermark == MIN_WATERMARK:
-        return 0
-    # No zone is more than 15 hours from UTC: only ends in that span need their instant looked up.
-    span = 15 * 3_600_000
-    near = (
-        len(ends)
-        if watermark > MAX_WATERMARK - 2 * span
-        else int(np.searchsorted(ends, watermark + span, side="right"))
-    )
-    sure = int(np.searchsorted(ends, max(watermark, MIN_WATERMARK + 2 * span) - span, side="right"))
-    return sure + int(np.count_nonzero(firing_times(ends[sure:near], zone) <= watermark))

@@ -1,10 +1,11 @@
-"""The operator of WindowAggregateExec: by slices, or by sessions."""
+"""The operator of WindowAggregateExec: by slices, by sessions, or with results that change."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from runtime.core.changelog import ChangelogBatch
+from runtime.operators.emitting_window_aggregate import EmittingWindowAggregateOperator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.session_aggregate import SessionWindowAggregateOperator
 from runtime.operators.sliced_window_aggregate import SlicedWindowAggregateOperator
@@ -19,13 +20,19 @@ class WindowAggregateOperator(Operator):
     """Whichever fits the window of the node; see there."""
 
     def __init__(self, node: WindowAggregateExec, context: OperatorContext) -> None:
-        session = isinstance(node.window, SessionWindow)
-        self._inner = (
-            SessionWindowAggregateOperator(node, context) if session else SlicedWindowAggregateOperator(node, context)
-        )
+        self._inner: Operator
+        if node.emit is not None:
+            self._inner = EmittingWindowAggregateOperator(node, context)
+        elif isinstance(node.window, SessionWindow):
+            self._inner = SessionWindowAggregateOperator(node, context)
+        else:
+            self._inner = SlicedWindowAggregateOperator(node, context)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         return self._inner.step(inputs, time)
+
+    def next_timer(self) -> int | None:
+        return self._inner.next_timer()
 
     @property
     def tables(self) -> Sequence[StateTable]:

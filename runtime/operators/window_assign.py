@@ -13,7 +13,7 @@ import math
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.clock import MIN_WATERMARK
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import InternalError
 from runtime.core.types import DataType
 from runtime.expr.time_range import limits, out_of_range
@@ -172,4 +172,19 @@ def closed(firing: np.ndarray, watermark: int) -> np.ndarray:
     return firing <= watermark
 
 
-__all__ += ["closed", "instants", "wall_bounds"]
+def closed_count(ends: np.ndarray, watermark: int, zone: str | None) -> int:
+    """How many of the ascending ends are those of closed windows."""
+    if watermark == MIN_WATERMARK:
+        return 0
+    # No zone is more than 15 hours from UTC: only ends in that span need their instant looked up.
+    span = 15 * 3_600_000
+    near = (
+        len(ends)
+        if watermark > MAX_WATERMARK - 2 * span
+        else int(np.searchsorted(ends, watermark + span, side="right"))
+    )
+    sure = int(np.searchsorted(ends, max(watermark, MIN_WATERMARK + 2 * span) - span, side="right"))
+    return sure + int(np.count_nonzero(firing_times(ends[sure:near], zone) <= watermark))
+
+
+__all__ += ["closed", "closed_count", "instants", "wall_bounds"]

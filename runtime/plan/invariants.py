@@ -4,24 +4,33 @@ from a file is checked before anything of it runs.
 Positions are those of columns that are there, of types that the operator takes; expressions name columns of their input,
 functions that exist, and the types that these have; the schema of a node is that of the columns that it gives, in the
 types of Arrow that carry them. `call_types.py` has what is checked of a single
-expression, `part_invariants.py` what of frames, windows and patterns.
+expression, `part_invariants.py` what of frames, windows and patterns, `node_parts.py` what of columns and calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, INT, DataType, TypeRoot
-from runtime.expr.function import AggregateFunction, FunctionRegistry, ProcessFunction, WindowFunction
-from runtime.expr.nodes import Expr
+from runtime.expr.function import FunctionRegistry, ProcessFunction
 from runtime.plan import nodes as p
 from runtime.plan.base import PhysicalNode
-from runtime.plan.call_types import check_aggregate, check_expression, searched_types
+from runtime.plan.call_types import searched_types
 from runtime.plan.decoding import Wrong
 from runtime.plan.join_invariants import check_nearest, joined_on_one_key
-from runtime.plan.part_invariants import check_frame, check_pattern, check_window, check_zone, not_below, placed, within
-from runtime.plan.parts import AggregateSpec, JoinKind, SortSpec
+from runtime.plan.node_parts import TIMES, NodeParts
+from runtime.plan.part_invariants import (
+    check_emit,
+    check_frame,
+    check_pattern,
+    check_window,
+    check_zone,
+    not_below,
+    placed,
+    within,
+)
+from runtime.plan.parts import JoinKind
 from runtime.plan.pattern import UNIVERSAL, MatchValue, ValueSide
 from runtime.plan.walk import walk
 from runtime.plan.windows import AttachedWindow
@@ -29,7 +38,6 @@ from runtime.spi.lookup import LookupTable
 
 __all__ = ["check_node"]
 
-_TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _WORDS = {
     ("SinkMaterializeExec", "on_conflict"): ("DEDUPLICATE", "NOTHING", "ERROR"),
     ("SinkExec", "not_null_enforcer"): ("ERROR", "DROP"),
@@ -49,12 +57,8 @@ def check_node(node: PhysicalNode, functions: FunctionRegistry) -> None:
     _Check(node, functions).run()
 
 
-class _Check:
+class _Check(NodeParts):
     """The checks of one node."""
-
-    def __init__(self, node: PhysicalNode, functions: FunctionRegistry) -> None:
-        self.node = node
-        self.functions = functions
 
     def run(self) -> None:
         given = self._output()
@@ -73,6 +77,7 @@ class _Check:
             case (
                 p.HashJoinExec()
                 | p.IntervalJoinExec()
+                | p.SnapshotJoinExec()
                 | p.TemporalJoinExec()
                 | p.WindowJoinExec()
                 | p.AsofJoinExec()
@@ -154,7 +159,7 @@ class _Check:
             case p.WatermarkExec(input=source, rowtime=rowtime, expr=expr):
                 self._time(rowtime, source.schema, "rowtime")
                 self._expression(expr, source.schema.types, "expr")
-                if expr.type.root not in _TIMES:
+                if expr.type.root not in TIMES:
                     raise Wrong(f"a watermark is a timestamp, not {expr.type}").within("expr")
                 return source.schema.types
             case p.UnionExec(parts=parts, schema=schema):
@@ -230,6 +235,7 @@ class _Check:
         self,
         node: p.HashJoinExec
         | p.IntervalJoinExec
+        | p.SnapshotJoinExec
         | p.TemporalJoinExec
         | p.WindowJoinExec
         | p.AsofJoinExec
@@ -263,6 +269,10 @@ class _Check:
                     raise Wrong("a join as of processing time is INNER or LEFT").within("kind")
             case p.AsofJoinExec():
                 check_nearest(node, self._columns)
+            case p.SnapshotJoinExec():
+                self._time(node.right_time, right, "right_time")
+                if node.kind not in (JoinKind.INNER, JoinKind.LEFT):
+                    raise Wrong("a snapshot join is INNER or LEFT").within("kind")
             case p.IntervalJoinExec() | p.TemporalJoinExec():
                 self._time(node.left_time, left, "left_time")
                 self._time(node.right_time, right, "right_time")
@@ -294,8 +304,10 @@ class _Check:
                 places = (self.node.start, self.node.end) if isinstance(window, AttachedWindow) else (time,)
                 for place in places:
                     self._time(place, source, "start" if isinstance(window, AttachedWindow) else "time")
+                if self.node.emit is not None:
+                    check_emit(self.node.emit, window)
                 behind = self.node.schema.types[len(keys) + len(calls) :]
-                if len(behind) != len(properties) or any(t.root not in _TIMES for t in behind):
+                if len(behind) != len(properties) or any(t.root not in TIMES for t in behind):
                     raise Wrong("a time for each of them is at the end of the schema").within("properties")
                 return [*(source[k].type for k in keys), *self._calls(calls, source), *behind]
             case p.WindowTableExec(window=window, time=time, partition=partition):
@@ -304,7 +316,7 @@ class _Check:
                 check_window(window)
                 check_zone(self.node.zone)
                 behind = self.node.schema.types[len(source) :]
-                if len(behind) != 3 or any(t.root not in _TIMES for t in behind):
+                if len(behind) != 3 or any(t.root not in TIMES for t in behind):
                     raise Wrong("the start, the end and the time of the window are at its end").within("schema")
                 return [*source.types, *behind]
             case _:
@@ -376,6 +388,8 @@ class _Check:
                 raise Wrong("there is one for each input").within(field)
         if len(node.parts) != len(found.tables):
             raise Wrong(f"{node.function} takes {len(found.tables)} tables").within("parts")
+        if node.clock != found.clock:
+            raise Wrong(f"{node.function} has {'' if found.clock else 'no '}timers of processing time").within("clock")
         for index, part in enumerate(node.parts):
             self._columns("keys", node.keys[index], part.schema)
             if len(node.names[index]) != len(part.schema):
@@ -394,83 +408,6 @@ class _Check:
         return [*before, *node.schema.types[len(before) :]]
 
     # --- positions
-
-    def _column(self, position: int, schema: Schema, *place: str | int) -> None:
-        within(position, len(schema), *place)
-
-    def _columns(self, field: str, positions: Iterable[int], schema: Schema) -> None:
-        for index, position in enumerate(positions):
-            self._column(position, schema, field, index)
-
-    def _time(self, position: int, schema: Schema, *place: str | int) -> None:
-        self._column(position, schema, *place)
-        if schema[position].type.root not in _TIMES:
-            raise placed(Wrong(f"a time is wanted, and the column is {schema[position].type}"), *place)
-
-    def _window(self, field: str, window: tuple[int, int], schema: Schema) -> None:
-        for index, position in enumerate(window):
-            self._time(position, schema, field, index)
-
-    def _order(self, field: str, order: Sequence[SortSpec], schema: Schema) -> None:
-        for index, key in enumerate(order):
-            self._column(key.index, schema, field, index, "index")
-
-    def _same_types(self, field: str, schema: Schema, wanted: Schema) -> None:
-        if [t.arrow for t in schema.types] != [t.arrow for t in wanted.types]:
-            raise Wrong(f"it gives ({schema}), where ({wanted}) is wanted").within(field)
-
-    # --- expressions
-
-    def _expression(self, expr: Expr, types: Sequence[DataType], *place: str | int) -> None:
-        try:
-            check_expression(expr, types, self.functions)
-        except Wrong as wrong:
-            raise placed(wrong, *place) from None
-
-    def _condition(self, expr: Expr, types: Sequence[DataType], *place: str | int) -> None:
-        self._expression(expr, types, *place)
-        if expr.type.root not in (TypeRoot.BOOLEAN, TypeRoot.NULL):
-            raise placed(Wrong(f"a condition is BOOLEAN, not {expr.type}"), *place)
-
-    def _each(self, exprs: Sequence[Expr], types: Sequence[DataType], *place: str | int) -> None:
-        for index, expr in enumerate(exprs):
-            self._expression(expr, types, *place, index)
-
-    def _list(
-        self, exprs: Sequence[Expr], types: Sequence[DataType], wanted: Sequence[DataType], *place: str | int
-    ) -> None:
-        self._each(exprs, types, *place)
-        if [e.type.arrow for e in exprs] != [t.arrow for t in wanted]:
-            raise placed(Wrong("it has other columns than the schema"), *place)
-
-    # --- aggregates, frames, windows
-
-    def _calls(self, calls: Sequence[AggregateSpec], source: Schema, *, over: bool = False) -> Iterator[DataType]:
-        for index, call in enumerate(calls):
-            self._aggregate(call, source, over, "calls", index)
-            yield call.type
-
-    def _aggregate(self, call: AggregateSpec, source: Schema, over: bool, *place: str | int) -> None:
-        for index, position in enumerate(call.args):
-            self._column(position, source, *place, "args", index)
-        if len(call.args) != len(call.arg_types):
-            raise placed(Wrong("there is one for each argument"), *place, "arg_types")
-        for index, (position, type_) in enumerate(zip(call.args, call.arg_types, strict=True)):
-            if not source[position].type.is_carried_as(type_):
-                raise placed(Wrong(f"the column is {source[position].type}"), *place, "arg_types", index)
-        if call.filter is not None:
-            self._column(call.filter, source, *place, "filter")
-            if source[call.filter].type.root is not TypeRoot.BOOLEAN:
-                raise placed(Wrong("a FILTER is BOOLEAN"), *place, "filter")
-        for index, key in enumerate(call.order_by):
-            self._column(key.index, source, *place, "order_by", index, "index")
-        found = self.functions.find(call.function)
-        if not isinstance(found, (AggregateFunction, WindowFunction) if over else AggregateFunction):
-            raise placed(Wrong(f"there is no aggregate function {call.function}"), *place, "function")
-        try:
-            check_aggregate(call, found)
-        except Wrong as wrong:
-            raise placed(wrong, *place) from None
 
 
 def _elements(type_: DataType) -> Sequence[DataType]:

@@ -49,6 +49,7 @@ from runtime.plan.row_nodes import (
     ValuesExec,
     WatermarkExec,
 )
+from runtime.plan.snapshot_nodes import SnapshotJoinExec
 from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, WindowTableExec, WindowTopNExec
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "RecursiveExec",
     "SetOperationExec",
     "SinkExec",
+    "SnapshotJoinExec",
     "SinkMaterializeExec",
     "SortExec",
     "SortSpec",

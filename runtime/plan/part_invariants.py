@@ -14,9 +14,9 @@ from runtime.expr.nodes import Frame, FrameBound
 from runtime.expr.zones import instant_to_local
 from runtime.plan.decoding import Wrong
 from runtime.plan.pattern import MOST_PLACES, AfterMatch, Pattern, PatternPart
-from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
+from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowEmit, WindowSpec
 
-__all__ = ["check_frame", "check_pattern", "check_window", "check_zone", "not_below", "placed", "within"]
+__all__ = ["check_emit", "check_frame", "check_pattern", "check_window", "check_zone", "not_below", "placed", "within"]
 
 _MOST_WINDOWS: Final = 100_000
 _ZONE = re.compile(r"[A-Za-z0-9_+:/-]{1,64}")
@@ -68,6 +68,14 @@ def check_window(window: WindowSpec) -> None:
         raise Wrong("lengths of windows are above zero").within("window")
     if any(longer // shorter > _MOST_WINDOWS for shorter, longer in pairwise(lengths)):
         raise Wrong(f"a row falls in at most {_MOST_WINDOWS:,} windows").within("window")
+
+
+def check_emit(emit: WindowEmit, window: WindowSpec) -> None:
+    """Raise Wrong for negative times, or a window that gives one result."""
+    if not isinstance(window, TumbleWindow | HopWindow):
+        raise Wrong("TUMBLE and HOP alone have early and late results").within("emit")
+    if any(time is not None and time < 0 for time in (emit.early, emit.late, emit.lateness)):
+        raise Wrong("times are not negative").within("emit")
 
 
 def check_pattern(pattern: Pattern) -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "Alignment",
     "JoinKind",
     "RankFunction",
+    "SnapshotLoad",
     "SortSpec",
     "VectorIndexSpec",
     "WindowProperty",
@@ -115,3 +116,15 @@ class VectorIndexSpec(Node):
 
     def text(self) -> str:
         return f"{self.kind}, {self.metric}"
+
+
+@node
+class SnapshotLoad(Node):
+    """When the table of a snapshot join is loaded: its watermark has reached `until` (milliseconds since the epoch; None:
+    the time at which the query begins), or has not moved for `idle` milliseconds of processing time (None: it waits).
+    `ttl`: how long its rows are kept without a change; None: as the options say.
+    """
+
+    until: int | None
+    idle: int | None
+    ttl: int | None

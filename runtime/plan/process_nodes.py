@@ -16,7 +16,7 @@ from runtime.expr.nodes import Expr, Literal
 from runtime.plan.base import BY_ROW, TIME_TO_LIVE, Division, Follows, PhysicalNode, by_keys
 from runtime.plan.estimates.rows import RowFacts
 from runtime.plan.parts import JoinKind, SortSpec, VectorIndexSpec
-from runtime.plan.state import KEYS, NOTHING, WATERMARK, StateSpec, key_text, until_idle
+from runtime.plan.state import CLOCK, KEYS, NOTHING, WATERMARK, StateSpec, key_text, until_idle
 from runtime.plan.text import columns_text, order_text, shown
 
 __all__ = ["TIMERS", "ProcessTablesExec", "VectorSearchExec"]
@@ -34,7 +34,7 @@ class ProcessTablesExec(PhysicalNode):
     `names`: those of the columns of each input, as the function sees them.
     `order`: how the rows of each input are ordered, by its time first; empty: they come as they arrive.
     `arguments`: constants by parameter. `states`, `ttls`: what is kept for each key. `passes`: the columns of the input
-    come before the function's, else those of the keys.
+    come before the function's, else those of the keys. `clock`: the function has timers of processing time.
     """
 
     parts: tuple[PhysicalNode, ...]
@@ -50,6 +50,7 @@ class ProcessTablesExec(PhysicalNode):
     order: tuple[tuple[SortSpec, ...], ...] = ()
     each: bool = False
     passes: bool = False
+    clock: bool = False
 
     def text(self) -> str:
         by = (
@@ -76,8 +77,10 @@ class ProcessTablesExec(PhysicalNode):
             StateSpec(f.name, f"{f.name} by {by}", until_idle(ttl, KEYS), Schema((*self.key_fields, _saved(f))), keys)
             for f, ttl in zip(self.states, self.ttls, strict=True)
         ]
+        timers = Schema((*self.key_fields, Field("timers", TIMERS)))
+        if self.clock:
+            tables.append(StateSpec("clock", f"timers of processing time by {by}", CLOCK, timers, keys))
         if self.times:
-            timers = Schema((*self.key_fields, Field("timers", TIMERS)))
             tables += [
                 StateSpec(f"waiting{number}", "rows until their time has come", WATERMARK, part.schema, keys)
                 for number, (part, keys) in enumerate(zip(self.parts, self.keys, strict=True))
@@ -87,7 +90,8 @@ class ProcessTablesExec(PhysicalNode):
         return tuple(tables)
 
     def follows(self) -> Follows:
-        return Follows.ARRIVAL | (Follows.EVENT_TIME if self.times else Follows.NOTHING)
+        by_clock = Follows.CLOCK if self.clock else Follows.NOTHING
+        return Follows.ARRIVAL | by_clock | (Follows.EVENT_TIME if self.times else Follows.NOTHING)
 
     def division(self) -> Division:
         return BY_ROW if self.each else by_keys(*zip(self.parts, self.keys, strict=True))

@@ -11,13 +11,14 @@ from runtime.expr.display import show
 from runtime.expr.nodes import Expr, InputRef
 from runtime.plan.parts import AggregateSpec, SortSpec
 from runtime.plan.state import column_names, duration_text
-from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
+from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowEmit, WindowSpec
 
 __all__ = [
     "both_schemas",
     "by_text",
     "calls_text",
     "columns_text",
+    "emit_text",
     "on_text",
     "order_text",
     "pairs_text",
@@ -93,6 +94,17 @@ def window_text(window: WindowSpec) -> str:
         case _:
             return "ATTACHED"
     return f"{text}, offset {duration_text(shift)})" if shift else f"{text})"
+
+
+def emit_text(emit: WindowEmit) -> str:
+    """` early 10 s, late at once, lateness 1 min`."""
+    parts: list[str] = []
+    if emit.early is not None:
+        parts.append(f"early {duration_text(emit.early)}" if emit.early else "early at once")
+    if emit.lateness:
+        parts.append(f"late {duration_text(emit.late)}" if emit.late else "late at once")
+        parts.append(f"lateness {duration_text(emit.lateness)}")
+    return f" {', '.join(parts)}"
 
 
 def pairs_text(left: Sequence[int], right: Sequence[int], null_safe: Sequence[bool], a: Schema, b: Schema) -> str:

@@ -40,13 +40,14 @@ from runtime.plan.text import (
     by_text,
     calls_text,
     columns_text,
+    emit_text,
     on_text,
     order_text,
     pairs_text,
     window_text,
     zone_text,
 )
-from runtime.plan.windows import SessionWindow, WindowSpec
+from runtime.plan.windows import SessionWindow, WindowEmit, WindowSpec
 
 __all__ = ["WindowAggregateExec", "WindowJoinExec", "WindowTableExec", "WindowTopNExec"]
 
@@ -108,11 +109,11 @@ class WindowTableExec(PhysicalNode):
 
 @node
 class WindowAggregateExec(PhysicalNode):
-    """Aggregation per window and keys, emitted once when the watermark reaches window_end - 1 ms.
+    """Aggregation per window and keys, emitted when the watermark reaches window_end - 1 ms.
 
     Output: key columns, then one column per call, then `properties`. With `AttachedWindow`, `start` and `end` are the
     positions of the window columns of the input and `time` is unused; else `time` is the time attribute. `proctime`:
-    the window closes by the clock.
+    the window closes by the clock. `emit`: results come before that, too, or change later.
     """
 
     input: PhysicalNode
@@ -127,6 +128,7 @@ class WindowAggregateExec(PhysicalNode):
     start: int = -1
     end: int = -1
     proctime: bool = False
+    emit: WindowEmit | None = None
 
     def text(self) -> str:
         schema = self.input.schema
@@ -135,7 +137,8 @@ class WindowAggregateExec(PhysicalNode):
         more = "".join(f" {x.value}" for x in self.properties)
         calls = calls_text(self.calls, schema, names)
         window = f"{window_text(self.window)} of {of}{by_text(self.keys, schema)}"
-        return f"{window} [{calls}]{more and ' with' + more}{zone_text(self.zone)}"
+        when = "" if self.emit is None else emit_text(self.emit)
+        return f"{window} [{calls}]{more and ' with' + more}{zone_text(self.zone)}{when}"
 
     def state(self) -> tuple[StateSpec, ...]:
         schema, bound = self.input.schema, CLOCK if self.proctime else WATERMARK
@@ -150,7 +153,10 @@ class WindowAggregateExec(PhysicalNode):
         )
 
     def follows(self) -> Follows:
-        return Follows.time(self.proctime)
+        follows = Follows.time(self.proctime)
+        if self.emit is not None and (self.emit.early or self.emit.late):
+            follows |= Follows.CLOCK
+        return follows
 
     def division(self) -> Division:
         return by_keys((self.input, self.keys))

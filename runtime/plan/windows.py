@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from runtime.core.node import Node, node
 
-__all__ = ["AttachedWindow", "CumulateWindow", "HopWindow", "SessionWindow", "TumbleWindow", "WindowSpec"]
+__all__ = [
+    "AttachedWindow",
+    "CumulateWindow",
+    "HopWindow",
+    "SessionWindow",
+    "TumbleWindow",
+    "WindowEmit",
+    "WindowSpec",
+]
 
 
 class WindowSpec(Node):
@@ -66,3 +74,17 @@ class SessionWindow(WindowSpec):
 @node
 class AttachedWindow(WindowSpec):
     """The rows already carry window_start and window_end (they come from a window operator)."""
+
+
+@node
+class WindowEmit(Node):
+    """When a window gives results besides the one at its end; all are milliseconds.
+
+    `early`: before the end, so long after a change of processing time, 0 with every epoch, None never. `late`: the same
+    for rows that come after the end, None as 0. `lateness`: for how long after its end, of event time, a window takes
+    rows. Source: Flink 2.3, `WindowEmitStrategy` and `EventTimeTriggers`.
+    """
+
+    early: int | None
+    late: int | None
+    lateness: int

@@ -133,7 +133,7 @@ def lay_out(
 
 def place_of(node: PhysicalNode) -> tuple[Where, tuple[tuple[int, ...], ...]]:
     """Where an operator can run, and by which columns each of its inputs is divided if it is by key."""
-    if not node.inputs or node.table_use or node.sets_time:
+    if not node.inputs or node.table_use or node.sets_time or node.in_driver:
         return "driver", ()
     if node.division() == BY_ROW:
         return "here", ()

@@ -143,9 +143,8 @@ class Grouped:
         assert window is not None
         partition = tuple(keys) if window.name == "SESSION" else ()
         kind = window.time.type.with_(precision=3, nullable=window.time.type.is_rowtime)
-        self._window = window_table(
-            plan, window.time, window.spec, partition, window.span, window.name, kind, batch=True
-        )
+        table = window_table(plan, window.time, window.spec, partition, window.span, window.name, kind, batch=True)
+        self._window = table if window.emit is None else table.with_(emit=window.emit)
         return self._window
 
     def _expanded(
@@ -269,14 +268,16 @@ class Grouped:
                 return self._window.end.ref()
             case _:
                 time = self._window.window_time
-                if time.type.is_rowtime != (what == "ROWTIME"):
-                    raise BindError(
-                        f"{call.function} does not fit the time attribute of the window",
-                        code="E1216",
-                        span=call.span,
-                        hint="_ROWTIME is for windows of event time, _PROCTIME for windows of processing time",
-                    )
-                return time.ref()
+                if time.type.is_rowtime == (what == "ROWTIME"):
+                    return time.ref()
+                if what == "PROCTIME":
+                    return Call("PROCTIME", (), call.type)
+                raise BindError(
+                    f"{call.function} does not fit the time attribute of the window",
+                    code="E1216",
+                    span=call.span,
+                    hint=f"_ROWTIME is for windows of event time; {name}_PROCTIME and {name}_END are for both",
+                )
 
 
 def group_distinct(plan: LogicalNode) -> LogicalNode:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from planner.lower.emit import window_emit
 from runtime.core.errors import BindError, Span, TypeMismatchError
 from runtime.expr.nodes import Column, ColumnRef, Expr, SubqueryExpr, walk
-from runtime.plan.windows import WindowSpec
+from runtime.plan.windows import WindowEmit, WindowSpec
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.scope import Scope
 from sqlengine.bind.session import Clause, QueryEnv
@@ -36,6 +37,7 @@ class GroupWindow:
     time: ColumnRef
     spec: WindowSpec
     span: Span | None
+    emit: WindowEmit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class _Reader:
     def __init__(self, env: QueryEnv, scope: Scope, mentions: dict[int, Span]) -> None:
         self.binder = ExpressionBinder(env, scope, Clause("GROUP BY"), mentions=mentions)
         self._batch = env.context.batch
+        self._options = env.context.options
         self.keys: list[Expr] = []
         self.window: GroupWindow | None = None
         self.written: list[tuple[exp.Expr, Expr]] = []
@@ -173,4 +176,6 @@ class _Reader:
                 span=span,
                 hint="for example HOP(ts, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
             )
-        self.window = GroupWindow(name, args, time, window_of(name, lengths, span), span)
+        spec = window_of(name, lengths, span)
+        emit = None if self._batch else window_emit(self._options, spec, time.type.is_proctime, span)
+        self.window = GroupWindow(name, args, time, spec, span, emit)

@@ -5,6 +5,7 @@ JOIN .. ON, a comma, CROSS JOIN            Join
 [LEFT] JOIN LATERAL (query)                DependentJoin, or Join when the query refers to nothing on the left
 [LEFT] JOIN t FOR SYSTEM_TIME AS OF x      TemporalJoin
 ASOF [LEFT] JOIN                           AsofJoin (`asof_join.py`)
+[LEFT] JOIN LATERAL TABLE(SNAPSHOT(..))    TemporalJoin, in batch mode Join
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from sqlengine.parse.spans import span_of
 
 if TYPE_CHECKING:
     import sqlengine.bind.asof_join as _asof_join
+    import sqlengine.bind.snapshot as _snapshot
     import sqlengine.bind.vector_search as _vector_search
 else:
     _asof_join = Room("sqlengine.bind.asof_join")
+    _snapshot = Room("sqlengine.bind.snapshot")
     _vector_search = Room("sqlengine.bind.vector_search")
 
 __all__ = ["as_rows", "bind_joins", "bind_unnest", "bind_vectors", "is_search", "lateral_query"]
@@ -70,6 +73,8 @@ def _join(rules: RelationRules, left: BoundRelation, tree: exp.Join) -> BoundRel
         return _join_versions(rules, left, tree, right, kind)
     if tree.args.get("method") == "ASOF":
         return _asof(rules, left, rules.relation(right, rules.env), tree, kind)
+    if isinstance(right, TableFunction) and right.args.get("lateral") and right.call.name.upper() == "SNAPSHOT":
+        return _join_snapshot(rules, left, tree, right, kind)
     lateral = isinstance(right, TableFunction) and right.args.get("lateral")
     env = rules.env.inside(_seen(rules, left)) if lateral else rules.env
     return _joined(rules, left, rules.relation(right, env), tree, kind)
@@ -393,4 +398,25 @@ def _join_versions(
     bound = rules.table(plain, rules.env, for_lookup=time.type.is_proctime, versions=not time.type.is_proctime)
     condition, scope = _condition(rules, left, bound, tree, kind)
     plan = TemporalJoin(left.plan, bound.plan, kind, time, condition, span=span_of(tree))
+    return BoundRelation(plan, scope.with_types(plan.columns))
+
+
+def _join_snapshot(
+    rules: RelationRules, left: BoundRelation, tree: exp.Join, right: TableFunction, kind: JoinKind
+) -> BoundRelation:
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise UnsupportedError(
+            "SNAPSHOT stands on the right of an inner or LEFT JOIN",
+            span=span_of(tree),
+            hint="exchange the sides of the join",
+        )
+    table, load = _snapshot.bind_snapshot(right.call, rules.env)
+    named = table.copy()
+    if right.args.get("alias") is not None:
+        named.set("alias", right.args["alias"].copy())
+    bound = rules.relation(named, rules.env)
+    condition, scope = _condition(rules, left, bound, tree, kind)
+    plan: LogicalNode = Join(left.plan, bound.plan, kind, condition)
+    if not rules.env.context.batch:
+        plan = TemporalJoin(left.plan, bound.plan, kind, TRUE, condition, span_of(tree), load)
     return BoundRelation(plan, scope.with_types(plan.columns))

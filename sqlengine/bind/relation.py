@@ -46,7 +46,6 @@ CHANGELOG_FUNCTIONS = ("FROM_CHANGELOG", "TO_CHANGELOG")
 OTHER_FUNCTIONS = ("ML_PREDICT", "ML_EVALUATE", "VECTOR_SEARCH")
 
 _LATER = (
-    "SNAPSHOT",
     "DEDUPLICATE_KEEP_FIRST",
     "APPLY_WATERMARK",
 )
@@ -161,6 +160,13 @@ class RelationBinder(RelationRules):
         if isinstance(function, ProcessFunction):
             plan = _process_functions.bind_process_function(function, call, env, lambda data: self._argument(data, env))
             return _source(plan, plan.columns, tree, ())
+        if name == "SNAPSHOT":
+            raise BindError(
+                "SNAPSHOT stands on the right of a JOIN",
+                code="E1230",
+                span=span_of(call),
+                hint="write t JOIN LATERAL TABLE(SNAPSHOT(input => TABLE u)) AS s ON t.key = s.key",
+            )
         if name in _LATER:
             raise UnsupportedError(
                 f"the table function {name} is not supported",

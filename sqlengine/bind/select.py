@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from planner.logical.nodes import Filter, LogicalNode, Project, Values
+from planner.lower.emit import emits_between
 from runtime.core.errors import BindError, Span, did_you_mean, with_article
+from runtime.core.rooms import Room
 from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Column, ColumnRef, Expr, fresh_column
 from sqlengine.bind.aggregate import Grouped, group_distinct, has_aggregates
@@ -33,6 +35,11 @@ from sqlengine.bind.session import BoundQuery, BoundRelation, Clause, QueryEnv
 from sqlengine.bind.sort_keys import sort_key
 from sqlengine.bind.window import extract_windows
 from sqlengine.parse.spans import span_of
+
+if TYPE_CHECKING:
+    import sqlengine.bind.emission as _emission
+else:
+    _emission = Room("sqlengine.bind.emission")
 
 __all__ = ["bind_select"]
 
@@ -61,6 +68,9 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
             plan = Filter(plan, ExpressionBinder(env, scope, Clause("WHERE")).condition(where.this, "WHERE"))
         # Only what the groups are asked for can be refused for not being grouped.
         group, scope = bind_group_by(group_tree, env, scope, {})
+        emit = tree.args.get("emit")
+        if emit is not None or emits_between(env.context.options):
+            group = _emission.emitted(emit, group, plan, env.context)
     except BindError as error:
         _tell_of_alias(error, tree)
         raise

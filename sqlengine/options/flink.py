@@ -2,7 +2,7 @@
 answers would depend on them.
 
     noted_option("table.exec.mini-batch.size", "5000")    # "... changes nothing here: ..."
-    noted_option("table.exec.emit.early-fire.enabled", "true")    # OptionError E1513
+    noted_option("table.exec.legacy-cast-behaviour", "enabled")    # OptionError E1513
 """
 
 from __future__ import annotations
@@ -23,22 +23,7 @@ class _Refused(NamedTuple):
     instead: str
 
 
-_EMIT = "a window gives its result once, when the watermark passes its end"
-_EARLY = (
-    "for results before that GROUP BY FLOOR(ts TO HOUR), say, instead of a window: it is up to date after every epoch"
-)
-_LATE = (
-    "let the watermark wait longer, WATERMARK FOR ts AS ts - INTERVAL '..' ..; late rows are kept in system.rejected"
-)
-
 _REFUSED: Mapping[str, _Refused] = {
-    "table.exec.emit.early-fire.enabled": _Refused(("false",), _EMIT, _EARLY),
-    "table.exec.emit.early-fire.delay": _Refused((), _EMIT, _EARLY),
-    "table.exec.emit.late-fire.enabled": _Refused(("false",), _EMIT, _LATE),
-    "table.exec.emit.late-fire.delay": _Refused((), _EMIT, _LATE),
-    "table.exec.emit.allow-lateness": _Refused(
-        ("0", "0 s", "0 ms", "-1 ms"), "a window that has given its result is closed", _LATE
-    ),
     "table.exec.legacy-cast-behaviour": _Refused(
         ("disabled",), "a CAST that fails is an error here, as in Flink since 1.15", "TRY_CAST gives NULL instead"
     ),

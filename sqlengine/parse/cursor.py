@@ -197,11 +197,16 @@ class Cursor:
 
     def at_alias(self) -> bool:
         """Whether a name can start here that has no AS before it."""
-        return self.at_name() and not (self.at("RETURNING") or self.at("MATCH_CONDITION", "(") or self.at_asof())
+        clause = self.at("RETURNING") or self.at("MATCH_CONDITION", "(") or self.at_asof() or self.at_emission()
+        return self.at_name() and not clause
 
     def at_asof(self) -> bool:
         """Whether an ASOF join stands here, and no alias of that name."""
         return any(self.at("ASOF", word) for word in ("JOIN", "INNER", "LEFT", "RIGHT", "FULL"))
+
+    def at_emission(self) -> bool:
+        """Whether a clause is here that says when the rows of groups are given."""
+        return self.at("EMIT", "ON", "WINDOW", "CLOSE") or self.at("EMIT", "CHANGES")
 
     def identifier(self, what: str = "a name", *, reserved: bool = False) -> exp.Identifier:
         """One identifier; `reserved` takes any word, for places where nothing else can stand (after a dot)."""

@@ -43,7 +43,7 @@ FOREIGN = {
     "COMMENT": "comments stand in CREATE, or use ALTER TABLE t MODIFY c type COMMENT '..'",
     "GRANT": "there are no users and no rights here",
     "REVOKE": "there are no users and no rights here",
-    "EMIT": "leave it out: the changes of a result are shown as they come",
+    "EMIT": "at the end of a SELECT: EMIT CHANGES, or EMIT ON WINDOW CLOSE",
     "PRAGMA": "options are set with SET 'key' = 'value'",
     "QUIT": "at the prompt of sqlengine shell it is \\q or QUIT alone",
     "EXIT": "at the prompt of sqlengine shell it is \\q or EXIT alone",

@@ -41,6 +41,8 @@ class QueryGrammar(RelationGrammar):
         if order is not None:
             tree.set("order", order)
         self._limits(tree)
+        if self.at_emission():
+            self._emission(tree)
         if with_ is not None:
             tree.set("with_", with_)
         return self.place(tree, start)
@@ -319,6 +321,20 @@ class QueryGrammar(RelationGrammar):
                 self._set_once(tree, "limit", exp.Limit(expression=count), at)
             else:
                 return
+
+    def _emission(self, tree: exp.Expr) -> None:
+        """`EMIT ON WINDOW CLOSE` of RisingWave and `EMIT CHANGES` of ksqlDB, at the end of a SELECT."""
+        at = self.token
+        text = "EMIT CHANGES" if self.match("EMIT", "CHANGES") else "EMIT ON WINDOW CLOSE"
+        if text == "EMIT ON WINDOW CLOSE":
+            self.expect("EMIT", "ON", "WINDOW", "CLOSE")
+        if not isinstance(tree, exp.Select) or any(tree.args.get(x) for x in ("order", "limit", "offset")):
+            self.refuse(
+                f"{text} belongs to one SELECT, without ORDER BY and LIMIT",
+                at,
+                hint=f"put the SELECT in parentheses: FROM (SELECT .. {text}) AS t",
+            )
+        tree.set("emit", self.place(exp.Var(this=text.split()[-1]), at))
 
     def _count(self) -> exp.Expr:
         token = self.token

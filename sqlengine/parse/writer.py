@@ -23,6 +23,12 @@ class FlinkGenerator(Generator):
     def functioncall_sql(self, tree: nodes.FunctionCall) -> str:
         return _call(self, tree, _arguments(self, tree))
 
+    def select_sql(self, tree: exp.Select) -> str:
+        text, emit = super().select_sql(tree), tree.args.get("emit")
+        if emit is None:
+            return text
+        return f"{text} EMIT {'CHANGES' if emit.name == 'CHANGES' else 'ON WINDOW CLOSE'}"
+
     def jsonfunction_sql(self, tree: nodes.JsonFunction) -> str:
         return _call(self, tree, _json_arguments(self, tree))
 

@@ -7,6 +7,7 @@ import re
 
 from connectors.models.options import MODEL_OPTIONS
 from planner.lower.calc import CDC_DUPLICATES, NULL_ROWTIME
+from planner.lower.emit import EMIT_OPTIONS
 from planner.lower.recursive import MOST_ROUNDS
 from planner.lower.sink import NOT_NULL_ENFORCER, REQUIRE_ON_CONFLICT, UPSERT_MATERIALIZE
 from planner.optimizer import DISABLED_RULES
@@ -69,6 +70,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *CLIENT_OPTIONS,
         *DATABASE_OPTIONS,
         *SCHEDULER_OPTIONS,
+        *EMIT_OPTIONS,
         *MATERIALIZED_TABLE_OPTIONS,
         *MODEL_OPTIONS,
         *TARGET_OPTIONS,

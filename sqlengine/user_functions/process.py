@@ -51,14 +51,16 @@ _KEPT = (TypeRoot.ROW, TypeRoot.ARRAY, TypeRoot.MAP)
 
 
 class ProcessTableFunction(ABC):
-    """Base of process table functions: `eval(self, ctx, ...)`, and where they set timers `on_timer(self, ctx, ...)` with
-    the state that it names. `open(self, context)` and `close(self)` may be there, too."""
+    """Base of process table functions: `eval(self, ctx, ...)`, and where they set timers `on_timer(self, ctx, ...)`, of
+    processing time `on_clock(self, ctx, ...)`, with the state that these name. `open(self, context)` and `close(self)` may
+    be there, too."""
 
     @abstractmethod
     def eval(self, ctx: Any, *values: Any, **named: Any) -> Iterable[Any] | None:
         """The rows for a row of a table; they are returned, yielded, or given to `ctx.collect`."""
 
-    # `on_timer(ctx, *state)` is called when the watermark has passed the time of a timer.
+    # `on_timer(ctx, *state)` is called when the watermark has passed the time of a timer, `on_clock(ctx, *state)` when the
+    # clock has reached the time of a timer of processing time.
 
 
 @overload
@@ -182,6 +184,7 @@ class _Declared:
             updates=self._changelog,
             takes_order=not (self._by_epoch and hasattr(self._function, "on_timer")),
             operator=_Operators(self._function, self._by_epoch),
+            clock=hasattr(self._function, "on_clock"),
         )
 
     def _table(self, name: str, traits: str | Sequence[str]) -> ProcessTable:
@@ -197,8 +200,10 @@ class _Declared:
         kind = to_type(type_)
         if kind.root not in _KEPT:
             raise self._wrong(f"the state {name} is {kind}", "state is a ROW, an ARRAY or a MAP: 'ROW<n BIGINT>'")
-        if name == "timers" or not name.isidentifier():
-            raise self._wrong(f"state cannot be called {name!r}", "give it a name of letters other than 'timers'")
+        if name in ("timers", "clock") or not name.isidentifier():
+            raise self._wrong(
+                f"state cannot be called {name!r}", "give it a name of letters other than 'timers' and 'clock'"
+            )
         if kind.root is TypeRoot.ROW and not all(f.name.isidentifier() for f in kind.fields):
             raise self._wrong(
                 f"a field of the state {name} has a name that is none in Python", "use letters, digits and _"
@@ -212,13 +217,14 @@ class _Declared:
             raise self._wrong("several tables are all of set semantics", "declare them SET_SEMANTIC_TABLE")
         if passing and len(sets) > 1:
             raise self._wrong("only one table can be passed through", "leave out PASS_COLUMNS_THROUGH")
-        if not any(sets) and (self._states or self._changelog or hasattr(self._function, "on_timer")):
+        timed = [name for name in ("on_timer", "on_clock") if hasattr(self._function, name)]
+        if not any(sets) and (self._states or self._changelog or timed):
             raise self._wrong(
                 "state, timers and changes belong to keys, and the table has row semantics",
                 "declare it SET_SEMANTIC_TABLE",
             )
-        if passing and hasattr(self._function, "on_timer"):
-            raise self._wrong("a timer has no row to pass through", "leave out PASS_COLUMNS_THROUGH, or on_timer")
+        if passing and timed:
+            raise self._wrong("a timer has no row to pass through", f"leave out PASS_COLUMNS_THROUGH, or {timed[0]}")
 
     def _arguments(
         self, inputs: Mapping[str, Any]

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import ExpressionError
 from runtime.kernels.sort import sort_indices
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
@@ -57,11 +58,8 @@ class ProcessBase(Operator, Generic[State]):
             for f, ttl in zip(node.states, node.ttls, strict=True)
             if self._keys is not None
         ]
-        self._timers = (
-            Timers(self._name, node.kept("timers"), len(node.key_fields), self._keys)
-            if node.times and self._keys is not None
-            else None
-        )
+        self._timers = self._made_timers("timers", bool(node.times))
+        self._clock = self._made_timers("clock", node.clock)
         self._waiting = [TimedRows(p.schema, keyed=False) for p in node.parts] if node.order else []
         self._waits = [timed_table(w, node.kept(f"waiting{i}"), _no_key) for i, w in enumerate(self._waiting)]
         self._eval = self._function.eval
@@ -84,32 +82,54 @@ class ProcessBase(Operator, Generic[State]):
                 self._template[place] = python_values(value, literal.type)[0]
             else:
                 self._template[place] = parameter.default
-        self._timer_states = self._of_timers(by_name)
+        self._timer_states = self._asked("on_timer", by_name) if self._timers is not None else []
+        self._clock_states = self._asked("on_clock", by_name) if self._clock is not None else []
 
-    def _of_timers(self, by_name: dict[str, State]) -> list[State]:
-        """The state that `on_timer` names behind its context."""
-        if self._timers is None or not hasattr(self._function, "on_timer"):
+    def _made_timers(self, name: str, kept: bool) -> Timers | None:
+        if not kept or self._keys is None:
+            return None
+        return Timers(self._name, self._node.kept(name), len(self._node.key_fields), self._keys)
+
+    def _asked(self, method: str, by_name: dict[str, State]) -> list[State]:
+        """The state that a method for timers names behind its context."""
+        if not hasattr(self._function, method):
             return []
-        names = list(inspect.signature(self._function.on_timer).parameters)[1:]
+        names = list(inspect.signature(getattr(self._function, method)).parameters)[1:]
         return [by_name[n] for n in names if n in by_name]
 
     @property
+    def _all_timers(self) -> list[Timers]:
+        return [timers for timers in (self._timers, self._clock) if timers is not None]
+
+    @property
     def tables(self) -> Sequence[StateTable]:
-        timers = [] if self._timers is None else [self._timers.table]
-        return [*(s.table for s in self._states), *self._waits, *timers]
+        return [*(s.table for s in self._states), *self._waits, *(t.table for t in self._all_timers)]
 
     @property
     def state_size(self) -> StateSize:
         if self._keys is None:
             return StateSize(0, 0)
-        objects = [*self._states, *([] if self._timers is None else [self._timers])]
+        objects = [*self._states, *self._all_timers]
         rows = sum(w.rows for w in self._waiting)
         size = self._keys.nbytes + sum(o.nbytes for o in (*objects, *self._waiting))
         return StateSize(rows + sum(len(o) for o in objects), size)
 
     def restored(self) -> None:
-        if self._timers is not None:
-            self._timers.restored()
+        for timers in self._all_timers:
+            timers.restored()
+
+    def next_timer(self) -> int | None:
+        return None if self._clock is None else self._clock.next
+
+    @staticmethod
+    def _clock_until(time: EpochTime) -> int:
+        """Until when timers of processing time fire; at the end of the input all do."""
+        return MAX_WATERMARK if time.ends else time.processing_time
+
+    @staticmethod
+    def _beside(watermark: int) -> int:
+        """The event time of rows that come by the clock: just not late; 1970-01-01 while there is no watermark."""
+        return 0 if watermark == MIN_WATERMARK else watermark + 1
 
     def _open(self) -> None:
         """Opens the function, before it is first called."""
@@ -162,7 +182,7 @@ class ProcessBase(Operator, Generic[State]):
         assert self._keys is not None
         kept = np.zeros(len(touched), np.bool_)
         slots = touched.tolist()
-        for state in (*self._states, *([] if self._timers is None else [self._timers])):
+        for state in (*self._states, *self._all_timers):
             live = state.settle(slots, touched, now)
             kept |= live
         self._keys.remove(touched[~kept])

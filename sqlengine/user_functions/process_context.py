@@ -10,17 +10,23 @@ from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import ExpressionError
 from sqlengine.user_functions.process_state import KeptState, Timers, as_milliseconds
 
-__all__ = ["ProcessContext", "fires_nothing", "moment_of"]
+__all__ = ["ProcessContext", "clock_of", "fires_nothing", "moment_of", "no_clock"]
+
+_MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 class ProcessContext:
     """What a process table function can ask of its call: the time, timers and state of the key, and where rows go."""
 
-    def __init__(self, name: str, states: Sequence[KeptState], timers: Timers | None, fires: bool) -> None:
+    def __init__(
+        self, name: str, states: Sequence[KeptState], timers: Timers | None, fires: bool, clock: Timers | None
+    ) -> None:
         self._name = name
         self._states = {s.name: s for s in states}
         self._timers = timers
         self._fires = fires
+        self._clock = clock
+        self.processing = 0
         self.rows: list[Any] = []
         self.slot = 0
         self.now: Any = None
@@ -51,6 +57,10 @@ class ProcessContext:
         """The time of the row (or of the timer), None without `on_time`."""
         return self.now
 
+    def processing_time(self) -> dt.datetime:
+        """The clock, which is read once for each epoch: a datetime in UTC."""
+        return clock_of(self.processing)
+
     def current_watermark(self) -> dt.datetime | None:
         """The watermark: in `eval` that of the epoch before, in `on_timer` that of this one; with ORDER BY just before the
         next row. None while there is none, and
@@ -68,14 +78,32 @@ class ProcessContext:
         name, time = named_time if len(named_time) == 2 else (None, *named_time)
         self._of_timers().register(self.slot, name, as_milliseconds(time))
 
+    def register_on_clock(self, *named_time: Any) -> None:
+        """Have `on_clock` called when the clock has reached a time: `register_on_clock(time)`, or `register_on_clock(name,
+        time)`, which moves the timer of that name. A time is a datetime (UTC if it has no zone), milliseconds since the
+        epoch, or a timedelta from now. One that has passed fires when the clock is next looked at. At the end of the input
+        all fire."""
+        name, time = named_time if len(named_time) == 2 else (None, *named_time)
+        if isinstance(time, dt.timedelta):
+            time = self.processing + time // _MILLISECOND
+        self._of_clock().register(self.slot, name, max(as_milliseconds(time), self.processing + 1))
+
     def clear_timer(self, timer: Any) -> None:
-        """Take a timer back: by its name, or by its time when it has none."""
+        """Take a timer back: by its name, or by its time when it has none; of event time, and of processing time."""
         key = timer if isinstance(timer, str) else as_milliseconds(timer)
-        self._of_timers().clear(self.slot, key)
+        if self._timers is None and self._clock is None:
+            self._of_timers()
+        for timers in (self._timers, self._clock):
+            if timers is not None:
+                timers.clear(self.slot, key)
 
     def clear_all_timers(self) -> None:
-        """Take all timers of the key back."""
-        self._of_timers().clear_all(self.slot)
+        """Take all timers of the key back, of event time and of processing time."""
+        if self._timers is None and self._clock is None:
+            self._of_timers()
+        for timers in (self._timers, self._clock):
+            if timers is not None:
+                timers.clear_all(self.slot)
 
     def clear_state(self, name: str) -> None:
         """Forget a state of the key: the next call gets an empty one."""
@@ -91,13 +119,19 @@ class ProcessContext:
     def clear_all(self) -> None:
         """Forget all state and take back all timers of the key."""
         self.clear_all_state()
-        if self._timers is not None:
-            self._timers.clear_all(self.slot)
+        for timers in (self._timers, self._clock):
+            if timers is not None:
+                timers.clear_all(self.slot)
 
     def _of_timers(self) -> Timers:
         if self._timers is None or not self._fires:
             raise fires_nothing(self._name, self._timers is not None)
         return self._timers
+
+    def _of_clock(self) -> Timers:
+        if self._clock is None:
+            raise no_clock(self._name)
+        return self._clock
 
 
 def moment_of(watermark: int) -> dt.datetime | None:
@@ -107,6 +141,20 @@ def moment_of(watermark: int) -> dt.datetime | None:
     if watermark == MAX_WATERMARK:
         return dt.datetime.max
     return dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=watermark)
+
+
+def clock_of(milliseconds: int) -> dt.datetime:
+    """A processing time as functions see it."""
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+
+
+def no_clock(name: str) -> ExpressionError:
+    """The error of a timer of processing time that could not fire."""
+    return ExpressionError(
+        f"the Python function {name} sets a timer of processing time, and has no method on_clock",
+        code="E2110",
+        hint="write def on_clock(self, ctx): .. in the class",
+    )
 
 
 def fires_nothing(name: str, timed: bool) -> ExpressionError:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from runtime.core.changelog import KIND_NAMES
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.types import DataType
-from sqlengine.user_functions.process_context import fires_nothing, moment_of
+from sqlengine.user_functions.process_context import clock_of, fires_nothing, moment_of, no_clock
 from sqlengine.user_functions.process_state import Timers
 from sqlengine.user_functions.process_vectors import (
     ColumnState,
@@ -62,12 +62,15 @@ class EpochContext:
         states: Sequence[ColumnState],
         timers: Timers | None,
         fires: bool,
+        clock: Timers | None,
     ) -> None:
         self._name = name
         self._result = result
         self._states = {s.name: s for s in states}
         self._timers = timers
         self._fires = fires
+        self._clock = clock
+        self.processing = 0
         self._tables: list[str] = []
         self._parts: list[Part] = []
         self._numbers: list[np.ndarray] = []
@@ -157,39 +160,57 @@ class EpochContext:
         """The watermark, as of the row-wise form: in `eval` that of the epoch before, in `on_timer` that of this one."""
         return moment_of(self.watermark)
 
+    def processing_time(self) -> dt.datetime:
+        """The clock, which is read once for each epoch: a datetime in UTC."""
+        return clock_of(self.processing)
+
     def register_on_time(self, *named_times: Any, keys: Any = None) -> None:
         """Have `on_timer` called when the watermark has passed a time of a key: `register_on_time(times)`, or
         `register_on_time(name, times)`, which moves the timer of that name. Times are timestamps or milliseconds since the
         epoch, one for each key; NULL sets none. `keys`: numbers of keys, each once; all in order if not given.
 
         Timers are Python objects: a call costs a loop over the keys, of about a microsecond each."""
+        self._register(self._of_timers(), named_times, keys, None)
+
+    def register_on_clock(self, *named_times: Any, keys: Any = None) -> None:
+        """The same for `on_clock`, which is called when the clock has reached a time; a timedelta is one from now for all
+        keys."""
+        if self._clock is None:
+            raise no_clock(self._name)
+        *name, times = named_times
+        if isinstance(times, dt.timedelta):
+            count = self.key_count if keys is None else len(keys)
+            times = np.full(count, self.processing + times // dt.timedelta(milliseconds=1), np.int64)
+        self._register(self._clock, (*name, times), keys, self.processing + 1)
+
+    def _register(self, timers: Timers, named_times: tuple[Any, ...], keys: Any, earliest: int | None) -> None:
         name, times = named_times if len(named_times) == 2 else (None, *named_times)
         found = _milliseconds(self._name, times)
         numbers = key_numbers(self._name, keys, self.key_count, len(found))
-        timers = self._of_timers()
         for slot, time in zip(self._slots[numbers].tolist(), found.to_pylist(), strict=True):
             if time is not None:
-                timers.register(slot, name, time)
+                timers.register(slot, name, time if earliest is None else max(time, earliest))
 
     def clear_timer(self, name: str, keys: Any = None) -> None:
-        """Take the timers of a name back."""
-        timers = self._of_timers()
-        for slot in self._chosen(keys):
-            timers.clear(slot, name)
+        """Take the timers of a name back, of event time and of processing time."""
+        for timers in self._all_timers():
+            for slot in self._chosen(keys):
+                timers.clear(slot, name)
 
     def clear_all_timers(self, keys: Any = None) -> None:
-        """Take all timers of keys back."""
-        timers = self._of_timers()
-        for slot in self._chosen(keys):
-            timers.clear_all(slot)
+        """Take all timers of keys back, of event time and of processing time."""
+        for timers in self._all_timers():
+            for slot in self._chosen(keys):
+                timers.clear_all(slot)
 
     def clear_all(self, keys: Any = None) -> None:
         """Forget all state and take back all timers of keys."""
         for state in self._states.values():
             self.view(state).clear(keys)
-        if self._timers is not None:
-            for slot in self._chosen(keys):
-                self._timers.clear_all(slot)
+        for timers in (self._timers, self._clock):
+            if timers is not None:
+                for slot in self._chosen(keys):
+                    timers.clear_all(slot)
 
     def _chosen(self, keys: Any) -> Iterator[int]:
         return iter(self._slots[key_numbers(self._name, keys, self.key_count, None)].tolist())
@@ -210,6 +231,10 @@ class EpochContext:
         if len(given) != count:
             raise wrong_columns(self._name, f"{len(given)} kinds for {count} rows", "give a kind for each row")
         return np.array([KIND_NAMES.index(k) for k in given], np.int8)
+
+    def _all_timers(self) -> list[Timers]:
+        found = [timers for timers in (self._timers, self._clock) if timers is not None]
+        return found or [self._of_timers()]
 
     def _of_timers(self) -> Timers:
         if self._timers is None or not self._fires:

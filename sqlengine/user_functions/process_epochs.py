@@ -18,17 +18,20 @@ import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError, SqlEngineError
+from runtime.core.types import timestamp_ltz
 from runtime.operators.operator import EpochTime, OperatorContext
 from runtime.operators.window_assign import milliseconds, timestamps
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import ProcessTablesExec
 from sqlengine.user_functions.process_base import ProcessBase
 from sqlengine.user_functions.process_epoch_context import Collected, EpochContext, Part
+from sqlengine.user_functions.process_state import Timers
 from sqlengine.user_functions.process_vectors import ColumnState
 
 __all__ = ["EpochOperator"]
 
 _NO_SLOTS = np.empty(0, np.int64)
+_CLOCK = timestamp_ltz(3)
 
 
 class EpochOperator(ProcessBase[ColumnState]):
@@ -37,12 +40,12 @@ class EpochOperator(ProcessBase[ColumnState]):
     def __init__(self, function: Any, node: ProcessTablesExec, context: OperatorContext) -> None:
         super().__init__(function, node, context, ColumnState)
         fires = hasattr(self._function, "on_timer")
-        self._call = EpochContext(self._name, self._result, self._states, self._timers, fires)
+        self._call = EpochContext(self._name, self._result, self._states, self._timers, fires, self._clock)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         self._open()
         touched = [s.expire(time.processing_time) for s in self._states]
-        self._call.watermark = time.previous_watermark
+        self._call.watermark, self._call.processing = time.previous_watermark, time.processing_time
         parts, outputs = list[list[pa.Array]](), list[ChangelogBatch]()
         kinds: list[np.ndarray | None] = []
         for number, batch in enumerate(inputs):
@@ -63,9 +66,14 @@ class EpochOperator(ProcessBase[ColumnState]):
             slots, found = self._rows(parts, kinds)
             touched.append(slots)
             outputs += found
+        fired = list[tuple[Timers, int, int | None]]()
+        if self._clock is not None:
+            fired.append((self._clock, self._clock_until(time), self._beside(time.previous_watermark)))
         if self._timers is not None and hasattr(self._function, "on_timer"):
-            self._call.watermark = time.watermark
-            for slots, found in self._fire(time.watermark):
+            fired.append((self._timers, time.watermark, None))
+        for timers, until, at in fired:
+            self._call.watermark = time.watermark if at is None else time.previous_watermark
+            for slots, found in self._fire(timers, until, at):
                 touched.append(slots)
                 outputs += found
         if self._keys is not None and touched:
@@ -102,40 +110,46 @@ class EpochOperator(ProcessBase[ColumnState]):
         ]
         return call.slots, outputs
 
-    def _fire(self, watermark: int) -> Iterator[tuple[np.ndarray, list[ChangelogBatch]]]:
-        """The timers that the watermark has passed, call after call, with the slots of their keys."""
-        timers, call, keys = self._timers, self._call, self._keys
-        assert timers is not None and keys is not None
+    def _fire(self, timers: Timers, until: int, at: int | None) -> Iterator[tuple[np.ndarray, list[ChangelogBatch]]]:
+        """The timers until a time, call after call, with the slots of their keys. `at`: the event time of the rows of
+        timers of processing time."""
+        call, keys = self._call, self._keys
+        assert keys is not None
         waiting: dict[int, list[tuple[int, int, str | int]]] = {}
         timers.begin()
         while True:
-            for at, number, slot, key in timers.due(watermark):
-                heapq.heappush(waiting.setdefault(slot, []), (at, number, key))
+            for time, number, slot, key in timers.due(until):
+                heapq.heappush(waiting.setdefault(slot, []), (time, number, key))
             fired: list[tuple[int, int, str | None]] = []
             for slot in list(waiting):
                 of_slot = waiting[slot]
                 while of_slot:
-                    at, number, key = heapq.heappop(of_slot)
-                    if timers.fires(slot, at, number, key, watermark):
-                        fired.append((at, slot, key if isinstance(key, str) else None))
+                    time, number, key = heapq.heappop(of_slot)
+                    if timers.fires(slot, time, number, key, until):
+                        fired.append((time, slot, key if isinstance(key, str) else None))
                         break
                 if not of_slot:
                     del waiting[slot]
             if not fired:
-                return
+                if timers.next is None or timers.next > until:
+                    return
+                continue
             fired.sort(key=lambda timer: timer[0])
             slots = np.array([slot for _, slot, _ in fired], np.int64)
-            clock = np.array([at for at, _, _ in fired], np.int64)
+            times = np.array([time for time, _, _ in fired], np.int64)
             call.begin(["timers"], [Part(len(fired), slots)], keys.capacity)
-            batch = self._timer_rows(slots, clock, [name for _, _, name in fired])
-            values = [batch, *(call.view(s) for s in self._timer_states)]
-            self._called(self._function.on_timer, values, f"in {len(fired)} timers")
-            yield slots, [self._output(one, [], slots, clock) for one in call.collected]
+            type_ = self._node.schema[-1].type if at is None else _CLOCK
+            batch = self._timer_rows(slots, timestamps(times, type_), [name for _, _, name in fired])
+            method = self._function.on_timer if at is None else self._function.on_clock
+            states = self._timer_states if at is None else self._clock_states
+            self._called(method, [batch, *(call.view(s) for s in states)], f"in {len(fired)} timers")
+            clock = times if at is None else np.full(len(times), at, np.int64)
+            of_rows = clock if self._node.times else None
+            yield slots, [self._output(one, [], slots, of_rows) for one in call.collected]
 
-    def _timer_rows(self, slots: np.ndarray, clock: np.ndarray, names: list[str | None]) -> pa.RecordBatch:
+    def _timer_rows(self, slots: np.ndarray, times: pa.Array, names: list[str | None]) -> pa.RecordBatch:
         """Timers as the function gets them: the columns of their keys, `name` and `time`."""
         assert self._keys is not None
-        times = timestamps(clock, self._node.schema[-1].type)
         return pa.RecordBatch.from_arrays(
             [*self._keys.columns(slots), pa.array(names, pa.string()), times],
             names=[*(f.name for f in self._node.key_fields), "name", "time"],

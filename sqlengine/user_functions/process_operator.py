@@ -57,14 +57,15 @@ class ProcessOperator(ProcessBase[KeptState]):
 
     def __init__(self, function: Any, node: ProcessTablesExec, context: OperatorContext) -> None:
         super().__init__(function, node, context, KeptState)
-        self._call = ProcessContext(self._name, self._states, self._timers, hasattr(self._function, "on_timer"))
+        fires = hasattr(self._function, "on_timer")
+        self._call = ProcessContext(self._name, self._states, self._timers, fires, self._clock)
         self._row_types = [_row_type(names) for names in node.names]
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         self._open()
         touched = [s.expire(time.processing_time) for s in self._states]
         call, outputs = self._call, []
-        call.watermark = time.previous_watermark
+        call.watermark, call.processing = time.previous_watermark, time.processing_time
         for number, batch in enumerate(inputs):
             if batch is None or not len(batch):
                 continue
@@ -72,6 +73,11 @@ class ProcessOperator(ProcessBase[KeptState]):
                 self._wait(number, batch, time)
                 continue
             slots, output = self._rows(number, batch)
+            touched.append(slots)
+            if output is not None:
+                outputs.append(output)
+        if self._clock is not None:
+            slots, output = self._fire_clock(time)
             touched.append(slots)
             if output is not None:
                 outputs.append(output)
@@ -217,6 +223,34 @@ class ProcessOperator(ProcessBase[KeptState]):
         if not out.slots:
             return slots, None
         return slots, self._output([], np.array(out.slots, np.int64), np.array(out.clock, np.int64))
+
+    def _fire_clock(self, time: EpochTime) -> tuple[np.ndarray, ChangelogBatch | None]:
+        """The timers that the clock has reached, in order of time and then of setting."""
+        call, timers, until = self._call, self._clock, self._clock_until(time)
+        assert timers is not None
+        touched, out = list[int](), _Given([], [])
+        at = self._beside(time.previous_watermark)
+        call.begin()
+        timers.begin()
+        try:
+            while (due := timers.pop(until)) is not None:
+                call.slot, call.timer = due[1], due[2]
+                call.now = timers.moment(at, self._zoned) if self._node.times else None
+                given = self._function.on_clock(call, *(s.at(call.slot) for s in self._clock_states))
+                if given is not None:
+                    call.take(given)
+                out.mark(call, at)
+                touched.append(call.slot)
+        except SqlEngineError:
+            raise
+        except Exception as error:
+            raise self._failed(error, "in a timer of processing time") from error
+        call.timer = None
+        slots = np.array(touched, np.int64)
+        if not out.slots:
+            return slots, None
+        clock = np.array(out.clock, np.int64) if self._node.times else None
+        return slots, self._output([], np.array(out.slots, np.int64), clock)
 
     def _output(self, front: list[pa.Array], slots: np.ndarray, clock: np.ndarray | None) -> ChangelogBatch:
         """The rows that were collected, behind the columns that stand before them."""

@@ -194,7 +194,8 @@ class KeptState(_Kept):
 
 
 class Timers(_Kept):
-    """The timers of each key: by name, or by time those that have none. All of them stand in a heap by time."""
+    """The timers of each key: by name, or by time those that have none. All of them stand in a heap by time; one that is
+    moved to a later time stands at the earlier one until that comes, so that moving it costs no place in the heap."""
 
     def __init__(self, owner: str, spec: StateSpec, width: int, keys: KeyIndex | None) -> None:
         assert keys is not None
@@ -210,8 +211,10 @@ class Timers(_Kept):
         if name is None and key in mine:
             return
         self._number += 1
+        before = mine.get(key)
         mine[key] = (time, self._number)
-        heapq.heappush(self._heap, (time, self._number, slot, key))
+        if before is None or before[0] > time:
+            heapq.heappush(self._heap, (time, self._number, slot, key))
 
     def clear(self, slot: int, key: str | int | None = None) -> None:
         """Takes a timer back."""
@@ -222,6 +225,11 @@ class Timers(_Kept):
     def clear_all(self, slot: int) -> None:
         """Takes all timers of a key back."""
         self._objects.pop(slot, None)
+
+    @property
+    def next(self) -> int | None:
+        """No timer is set for an earlier time."""
+        return self._heap[0][0] if self._heap else None
 
     def begin(self) -> None:
         """The watermark has moved."""
@@ -240,17 +248,28 @@ class Timers(_Kept):
         taken back or moved since: `fires` tells."""
         heap = self._heap
         while heap and heap[0][0] <= watermark:
-            yield heapq.heappop(heap)
+            time, number, slot, key = heapq.heappop(heap)
+            if self._is_set(slot, time, number, key):
+                yield time, number, slot, key
 
     def fires(self, slot: int, time: int, number: int, key: str | int, watermark: int) -> bool:
         """Whether a timer is still set; it is not any more."""
-        mine = self._objects.get(slot)
-        if not mine or mine.get(key) != (time, number):
+        if not self._is_set(slot, time, number, key):
             return False
-        del mine[key]
+        del self._objects[slot][key]
         if watermark == MAX_WATERMARK:
             self._count(slot)
         return True
+
+    def _is_set(self, slot: int, time: int, number: int, key: str | int) -> bool:
+        """Whether a timer is set for this time. One that was moved goes to its own place in the heap."""
+        mine = self._objects.get(slot)
+        held = None if mine is None else mine.get(key)
+        if held == (time, number):
+            return True
+        if held is not None:
+            heapq.heappush(self._heap, (*held, slot, key))
+        return False
 
     def _count(self, slot: int) -> None:
         self._ended[slot] = self._ended.get(slot, 0) + 1

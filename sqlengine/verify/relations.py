@@ -142,6 +142,8 @@ class Relations:
                 )
             case n.AssignWatermark(input=source) | n.Sink(input=source):
                 return self.of(source)
+            case n.TemporalJoin(snapshot=load) if load is not None:
+                raise CannotVerify("a join with SNAPSHOT, which depends on what comes first")
             case n.TemporalJoin(time=time):
                 if time.type.is_proctime:
                     raise lookup_join(plan)
@@ -306,6 +308,8 @@ class Relations:
     def _window_table(self, plan: n.WindowTable, given: str | None = None) -> str:
         if str(plan.time.type.root.value) != "TIMESTAMP":
             raise CannotVerify("a window over a TIMESTAMP_LTZ")
+        if plan.emit is not None:
+            raise CannotVerify("a window with early or late results")
         source, columns = given or self.of(plan.input), self._passing(plan)
         at = f"epoch_ms({name_of(plan.time.id)})"
         match plan.window:

@@ -29,7 +29,7 @@ from sqlengine.shell.meta import Leave
 from sqlengine.shell.prompt import greeting
 from sqlengine.shell.reader import pieces
 from sqlengine.shell.screen import Screen
-from tests.docs.pages import ROOT, Block, blocks_of, matched, without_times
+from tests.docs.pages import ROOT, Block, blocks_of, matched, named_files, without_times
 
 __all__ = ["PageRun", "check_page"]
 
@@ -50,6 +50,10 @@ def check_page(
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(folder)
+    # Modules of the page can be imported, and are others on the next page.
+    monkeypatch.syspath_prepend(folder)
+    for file in named_files(page.read_text(encoding="utf-8"), ["python"]):
+        monkeypatch.delitem(sys.modules, file.removesuffix(".py"), raising=False)
     (folder / "sql_examples").symlink_to(ROOT / "sql_examples")
     run = PageRun(page.read_text(encoding="utf-8"), folder, spark=spark)
     run.run()

@@ -4,6 +4,7 @@
     Filter (p(x) AND q(y)) (Join LEFT c X Y)                →   Filter q (Join LEFT c (Filter p X) Y)    (RIGHT too)
     Filter p(x) (Join SEMI/ANTI c X Y)                      →   Join SEMI/ANTI c (Filter p X) Y
     Filter p(x) (TemporalJoin c X Y)                        →   TemporalJoin c (Filter p X) Y
+    Filter r(x, y) (TemporalJoin INNER c X Y), of a snapshot →   TemporalJoin INNER (c AND r) X Y
 
 Streaming: rows that cannot contribute never enter the join's state. Not applied to the padded side of an outer join
 (a row that `q` removes from Y would come out padded), to the versioned side of a temporal join (the version before
@@ -38,7 +39,8 @@ def push_filter_into_join(node: Filter, context: RuleContext) -> LogicalNode | N
     if isinstance(join, Join) and join.kind in (JoinKind.INNER, JoinKind.RIGHT):
         to_right, kept = part(rest, [c.id for c in join.right.columns], context)
         rest = conjunction(kept)
-    if isinstance(join, Join) and join.kind is JoinKind.INNER:
+    snapshot = isinstance(join, TemporalJoin) and join.snapshot is not None
+    if (isinstance(join, Join) or snapshot) and join.kind is JoinKind.INNER:
         left, right = ({c.id for c in side.columns} for side in join.inputs)
         to_condition, kept = part_by(
             rest,

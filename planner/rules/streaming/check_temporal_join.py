@@ -19,6 +19,8 @@ __all__ = ["RULE"]
 
 
 def check_temporal_join(node: TemporalJoin, context: RuleContext) -> LogicalNode | None:
+    if node.snapshot is not None:
+        return _checked_snapshot(node, context)
     if node.time.type.is_proctime:
         return None
     if not isinstance(node.time, ColumnRef) or not is_rowtime(node.left, node.time.id, context):
@@ -53,6 +55,21 @@ def check_temporal_join(node: TemporalJoin, context: RuleContext) -> LogicalNode
             hint=f"add equalities for: {wanted}",
         )
     return None
+
+
+def _checked_snapshot(node: TemporalJoin, context: RuleContext) -> None:
+    if TimeAttribute.ROWTIME not in time_attributes(node.right, context).values():
+        raise PlanningError(
+            "the table of SNAPSHOT has no event time",
+            span=node.span,
+            hint="declare WATERMARK FOR one of its columns, and keep that column in a view; an aggregate loses it",
+        )
+    if not split_equalities(node.condition, node.left, node.right)[0]:
+        raise PlanningError(
+            "a join with SNAPSHOT needs an equality between its sides",
+            span=node.span,
+            hint="write ON left.key = s.key",
+        )
 
 
 RULE = Rule(

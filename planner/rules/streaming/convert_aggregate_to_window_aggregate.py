@@ -6,10 +6,11 @@
       →  WindowAggregate ATTACHED(window_start, window_end) c, …
 
 Streaming: one final row per window and key, when the watermark passes the window's end; append-only; state is freed
-then. The first form assigns windows inside the aggregate (panes shared by HOP and CUMULATE); the second is for rows
-that have their window columns from an earlier window operator, and for what the first cannot do: expressions over
-window columns, and SESSION windows whose partition is not the group or whose rows are filtered. Not applied when only
-one of the two columns is grouped: that is an ordinary, updating aggregate, as in Flink.
+then. A window in GROUP BY may have early and late results (`emit`): then rows change. The first form assigns windows
+inside the aggregate (panes shared by HOP and CUMULATE); the second is for rows that have their window columns from an
+earlier window operator, and for what the first cannot do: expressions over window columns, and SESSION windows whose
+partition is not the group or whose rows are filtered. Not applied when only one of the two columns is grouped: that is
+an ordinary, updating aggregate, as in Flink.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.logical.build import passing, projected
+from planner.logical.expressions import walk_plan
 from planner.logical.nodes import Aggregate, Filter, LogicalNode, Project, WindowAggregate, WindowProperty, WindowTable
 from planner.rule import Rule, RuleContext
 from planner.rules.streaming.windowed import Windowed, window_on
+from runtime.core.errors import InternalError
 from runtime.expr.analysis import columns_of
 from runtime.expr.nodes import Column, ColumnRef, Expr
 from runtime.plan.windows import AttachedWindow, SessionWindow
@@ -32,7 +35,11 @@ def convert_aggregate_to_window_aggregate(node: Aggregate, context: RuleContext)
     if window is None:
         return None
     columns = {c.id: c for c in node.columns}
-    changed = _assigning(node, columns) or _attached(node, window, columns)
+    changed = _assigning(node, columns)
+    if changed is None:
+        if any(isinstance(n, WindowTable) and n.emit is not None for n in walk_plan(node.input)):
+            raise InternalError("early and late results of windows that rows carry")
+        changed = _attached(node, window, columns)
     return projected(changed, node.columns)
 
 
@@ -65,7 +72,7 @@ def _assigning(node: Aggregate, columns: dict[int, Column]) -> WindowAggregate |
         if partition != {g.id for g in group}:
             return None
     properties = tuple((columns[g.id], found.properties[g.id]) for g in node.group if g.id in found.properties)
-    return WindowAggregate(found.plan, table.window, table.time, None, None, group, node.calls, properties)
+    return WindowAggregate(found.plan, table.window, table.time, None, None, group, node.calls, properties, table.emit)
 
 
 @dataclass(frozen=True, slots=True)

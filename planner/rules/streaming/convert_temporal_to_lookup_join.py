@@ -34,7 +34,7 @@ __all__ = ["RULE"]
 
 
 def convert_temporal_to_lookup_join(node: TemporalJoin, context: RuleContext) -> LogicalNode | None:
-    if not node.time.type.is_proctime:
+    if node.snapshot is not None or not node.time.type.is_proctime:
         return None
     looked_up = _looked_up(node)
     if looked_up is None:

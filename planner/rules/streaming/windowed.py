@@ -70,6 +70,9 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> tuple[Windowed, ...]:
                 if isinstance(es[0], ColumnRef) and all(e == es[0] for e in es)
             }
             return _renamed(below(source), names)
+        case WindowAggregate(emit=emit) if emit is not None:
+            # Its rows change after their window has ended.
+            return ()
         case WindowAggregate(input=source, window=window, properties=properties):
             columns = {kind: c.id for c, kind in properties}
             if WindowProperty.START not in columns or WindowProperty.END not in columns:

@@ -11,7 +11,7 @@ import pytest
 from aggregate_harness import Rejected, batch, call, context, source, time
 from restart_harness import Twins
 
-from runtime.core.changelog import APPEND, ChangelogBatch
+from runtime.core.changelog import APPEND, RETRACT, ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, DOUBLE, INT, STRING, DataType, TimeAttribute, timestamp, timestamp_ltz
@@ -30,7 +30,15 @@ from runtime.plan.nodes import (
     WindowTableExec,
     WindowTopNExec,
 )
-from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
+from runtime.plan.windows import (
+    AttachedWindow,
+    CumulateWindow,
+    HopWindow,
+    SessionWindow,
+    TumbleWindow,
+    WindowEmit,
+    WindowSpec,
+)
 
 BOUNDS = [("window_start", timestamp(3)), ("window_end", timestamp(3))]
 BERLIN = "Europe/Berlin"
@@ -47,7 +55,12 @@ SCHEMA = schema_of(None)
 
 
 def aggregate(
-    window: WindowSpec, keys: tuple[int, ...], retract: bool, zone: str | None = None, proctime: bool = False
+    window: WindowSpec,
+    keys: tuple[int, ...],
+    retract: bool,
+    zone: str | None = None,
+    proctime: bool = False,
+    emit: WindowEmit | None = None,
 ) -> WindowAggregateExec:
     schema = schema_of(zone)
     calls = [
@@ -67,9 +80,9 @@ def aggregate(
     output: list[tuple[str, DataType]] = [(schema[k].name, schema[k].type) for k in keys]
     output += [(f"a{n}", c.type) for n, c in enumerate(calls)] + BOUNDS
     properties = (WindowProperty.START, WindowProperty.END)
-    made = Schema.of(*output)
+    made, mode = Schema.of(*output), APPEND if emit is None else RETRACT
     return WindowAggregateExec(
-        source(schema, retract), window, 2, keys, tuple(calls), properties, zone, made, APPEND, 5, 6, proctime
+        source(schema, retract), window, 2, keys, tuple(calls), properties, zone, made, mode, 5, 6, proctime, emit
     )
 
 
@@ -126,6 +139,22 @@ CASES: dict[str, PhysicalNode] = {
     "cumulate in Berlin": aggregate(CumulateWindow(3_600_000, 7_200_000), (0,), True, BERLIN),
     "session in Berlin": aggregate(SessionWindow(600_000), (0,), True, BERLIN),
     "tumble by the clock": aggregate(TumbleWindow(10), (0,), True, proctime=True),
+    "tumble by the clock, early": aggregate(TumbleWindow(10), (0,), True, proctime=True, emit=WindowEmit(3, None, 0)),
+    **{
+        f"{window} early {emit.early} late {emit.late} lateness {emit.lateness}": aggregate(
+            window, (0,), retract, emit=emit
+        )
+        for window in (TumbleWindow(10), HopWindow(5, 15))
+        for emit, retract in (
+            (WindowEmit(0, None, 0), True),
+            (WindowEmit(5, None, 6), False),
+            (WindowEmit(None, 0, 10), True),
+            (WindowEmit(7, 4, 20), True),
+        )
+    },
+    "early and late in Berlin": aggregate(
+        TumbleWindow(3_600_000), (0, 3), True, BERLIN, emit=WindowEmit(500_000, 0, 1_000_000)
+    ),
     "session by the clock": aggregate(SessionWindow(6), (0,), False, proctime=True),
     "session table": table(False),
     "session table of changes": table(True),

@@ -51,6 +51,11 @@ QUERIES = [
     " PATTERN (A+ B) WITHIN INTERVAL '1' HOUR DEFINE A AS A.price > 1, B AS B.id > LAST(A.id)) AS m",
     "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY item ORDER BY at MEASURES FINAL SUM(A.price) AS s, LAST(B.id) AS l"
     " ALL ROWS PER MATCH PATTERN ((A+ | B)+? C) DEFINE A AS A.price > 1, B AS B.id > LAST(A.id)) AS m",
+    "SELECT item, TUMBLE_END(at, INTERVAL '5' MINUTE) AS e, COUNT(*) AS n FROM bids"
+    " GROUP BY item, TUMBLE(at, INTERVAL '5' MINUTE) EMIT CHANGES",
+    "SELECT b.id, c.price FROM bids AS b"
+    " LEFT JOIN LATERAL TABLE(SNAPSHOT(TABLE bids, load_completed_idle_timeout => INTERVAL '1' MINUTE)) AS c"
+    " ON b.item = c.item AND b.price < c.price",
     "SELECT * FROM FROM_CHANGELOG(TABLE codes)",
     "SELECT * FROM TO_CHANGELOG(TABLE items)",
     "SELECT i.name, s.id FROM items AS i LEFT JOIN LATERAL TABLE(VECTOR_SEARCH("

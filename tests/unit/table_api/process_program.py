@@ -15,6 +15,8 @@ __all__ = [
     "Alerts",
     "Cheers",
     "Counted",
+    "Early",
+    "EpochEarly",
     "EpochCheers",
     "EpochGaps",
     "EpochGreeter",
@@ -346,3 +348,48 @@ class FailingEpochs(ProcessTableFunction):
             case _:
                 ctx.register_on_time([0])
         return None
+
+
+@udptf(result_types={"n": "BIGINT", "kind": "STRING"}, state={"seen": "ROW<n BIGINT>"})
+class Early(ProcessTableFunction):
+    """A count that is given ten seconds of the clock after its first row, and again while rows come; with `on_time` also
+    when the watermark has passed the end of the minute."""
+
+    def eval(self, ctx, seen, input):
+        if seen.n is None:
+            ctx.register_on_clock("early", dt.timedelta(seconds=10))
+            if ctx.time() is not None:
+                ctx.register_on_time("end", ctx.time().replace(second=59))
+        seen.n = (seen.n or 0) + 1
+
+    def on_clock(self, ctx, seen):
+        yield seen.n, ctx.current_timer()
+        ctx.register_on_clock("early", dt.timedelta(seconds=10))
+
+    def on_timer(self, ctx, seen):
+        yield seen.n, ctx.current_timer()
+        ctx.clear_all()
+
+
+@udptf(func_type="arrow", result_types={"n": "BIGINT", "kind": "STRING"}, state={"seen": "ROW<n BIGINT>"})
+class EpochEarly(ProcessTableFunction):
+    """The same by epoch."""
+
+    def eval(self, ctx, seen, input, timed: bool = False):
+        before = seen.get()["n"]
+        fresh = np.flatnonzero(before.is_null().to_numpy(zero_copy_only=False))
+        ctx.register_on_clock("early", dt.timedelta(seconds=10), keys=fresh)
+        if timed:
+            first = {}
+            for key, at in zip(ctx.keys().tolist(), input["ts"].to_pylist(), strict=True):
+                first.setdefault(key, at.replace(second=59))
+            ctx.register_on_time("end", pa.array([first[k] for k in fresh.tolist()], pa.timestamp("ms")), keys=fresh)
+        seen.put({"n": before.fill_null(0).to_numpy() + np.bincount(ctx.keys(), minlength=ctx.key_count)})
+
+    def on_clock(self, ctx, timers, seen):
+        ctx.collect({"n": seen.get()["n"].take(pa.array(ctx.keys())), "kind": timers["name"]})
+        ctx.register_on_clock("early", dt.timedelta(seconds=10))
+
+    def on_timer(self, ctx, timers, seen):
+        ctx.collect({"n": seen.get()["n"].take(pa.array(ctx.keys())), "kind": timers["name"]})
+        ctx.clear_all()

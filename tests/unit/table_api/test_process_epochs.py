@@ -1,9 +1,10 @@
 """Process table functions that are called by epoch: what they give is what the row-wise form gives, whatever the epochs,
-after restarts, too."""
+after restarts, too. FUZZ_CASES is how many cases there are."""
 
 from __future__ import annotations
 
 import datetime as dt
+import os
 from typing import Any
 
 import pytest
@@ -73,7 +74,7 @@ def prepare(t_env: TableEnvironment) -> None:
         )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=max(30, int(os.environ.get("FUZZ_CASES", "0"))), deadline=None)
 @given(epochs=EPOCHS)
 def test_both_forms_give_the_same(epochs: list[list[Input]]) -> None:
     with TableEnvironment.create() as t_env:

@@ -1,8 +1,10 @@
-"""Process table functions against a naive model of state and timers, with random rows, late ones too, and epochs."""
+"""Process table functions against a naive model of state and timers, with random rows, late ones too, and epochs.
+FUZZ_CASES is how many cases there are."""
 
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -44,7 +46,7 @@ def model(epochs: list[list[Input]]) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=max(40, int(os.environ.get("FUZZ_CASES", "0"))), deadline=None)
 @given(epochs=st.lists(st.lists(ROWS, min_size=1, max_size=6), min_size=1, max_size=6))
 def test_state_and_timers_are_those_of_a_model(epochs: list[list[Input]]) -> None:
     t_env = TableEnvironment.create()
