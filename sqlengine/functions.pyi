@@ -364,6 +364,18 @@ def cosh(double: Operand, /) -> Expression:
     SQL: COSH(<DOUBLE>)
     """
 
+def cosine_distance(array_double: Operand, array_double2: Operand, /) -> Expression:
+    """1 - COSINE_SIMILARITY.
+
+    SQL: COSINE_DISTANCE(<ARRAY<DOUBLE>>, <ARRAY<DOUBLE>>)
+    """
+
+def cosine_similarity(array_double: Operand, array_double2: Operand, /) -> Expression:
+    """The cosine of the angle between two vectors; 0 where one of them is all zeros.
+
+    SQL: COSINE_SIMILARITY(<ARRAY<DOUBLE>>, <ARRAY<DOUBLE>>)
+    """
+
 def cot(double: Operand, /) -> Expression:
     """The cotangent.
 
@@ -472,6 +484,12 @@ def dense_rank() -> Expression:
     SQL: DENSE_RANK()
     """
 
+def dot_product(array_double: Operand, array_double2: Operand, /) -> Expression:
+    """The sum of the products of two vectors' numbers.
+
+    SQL: DOT_PRODUCT(<ARRAY<DOUBLE>>, <ARRAY<DOUBLE>>)
+    """
+
 def e() -> Expression:
     """The number e.
 
@@ -500,6 +518,12 @@ def endswith(character: Operand, character2: Operand, /) -> Expression:
     """Whether a text, or bytes, end with others.
 
     SQL: ENDSWITH(<CHARACTER>, <CHARACTER>); ENDSWITH(<BINARY>, <BINARY>)
+    """
+
+def euclidean_distance(array_double: Operand, array_double2: Operand, /) -> Expression:
+    """The distance between two points.
+
+    SQL: EUCLIDEAN_DISTANCE(<ARRAY<DOUBLE>>, <ARRAY<DOUBLE>>)
     """
 
 def exp(double: Operand, /) -> Expression:
