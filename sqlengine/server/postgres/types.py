@@ -62,6 +62,7 @@ _SCALARS = {
     TypeRoot.BINARY: "bytea",
     TypeRoot.VARBINARY: "bytea",
     TypeRoot.BITMAP: "bytea",
+    TypeRoot.RAW: "bytea",
     TypeRoot.BOOLEAN: "bool",
     TypeRoot.DECIMAL: "numeric",
     TypeRoot.TINYINT: "int2",
