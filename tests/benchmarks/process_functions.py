@@ -32,7 +32,7 @@ GAP = dt.timedelta(seconds=10)
 WARM_UP_SIZE = 100_000
 SIZE = 1_000_000
 JAVA = Path(__file__).parent / "flink_functions"
-TABLE = "TABLE (SELECT bidder, price, `dateTime` FROM bid) PARTITION BY bidder"
+BIDS = "CREATE TEMPORARY VIEW bids AS SELECT bidder, price, `dateTime` FROM bid"
 RESULT = "CREATE TEMPORARY TABLE sessions_of_bidders (bidder BIGINT, n BIGINT{}) WITH ('connector' = 'blackhole')"
 ROWTIME = ", `rowtime` TIMESTAMP(3)"
 
@@ -103,8 +103,13 @@ def statements(name: str, size: int) -> list[str]:
     folder = NEXMARK.files(size, "csv", False)
     tables = [t for t in NEXMARK.tables_over(str(folder), "csv") if " bid " in t]
     timed = name.startswith("sessions")
-    call = f"sessions(input => {TABLE}{', on_time => DESCRIPTOR(`dateTime`)' if timed else ''})"
-    return [*tables, RESULT.format(ROWTIME if timed else ""), f"INSERT INTO sessions_of_bidders SELECT * FROM {call}"]
+    call = f"sessions(input => TABLE bids PARTITION BY bidder{', on_time => DESCRIPTOR(`dateTime`)' if timed else ''})"
+    return [
+        *tables,
+        BIDS,
+        RESULT.format(ROWTIME if timed else ""),
+        f"INSERT INTO sessions_of_bidders SELECT * FROM {call}",
+    ]
 
 
 def measure(name: str, size: int) -> dict[str, float]:
@@ -140,7 +145,8 @@ def java_archive(folder: Path) -> Path:
     ).stdout.strip()
     classes = folder / "classes"
     subprocess.run(
-        ["javac", "--release", "17", "-cp", f"{lib}/*", "-d", str(classes), str(JAVA / "Sessions.java")], check=True
+        ["javac", "-parameters", "--release", "17", "-cp", f"{lib}/*", "-d", str(classes), str(JAVA / "Sessions.java")],
+        check=True,
     )
     archive = folder / "sessions.jar"
     subprocess.run(["jar", "--create", "--file", str(archive), "-C", str(classes), "."], check=True)
