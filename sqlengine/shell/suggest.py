@@ -161,7 +161,8 @@ class Suggester:
     def _functions(self, size: int, *, lower: bool) -> Iterator[Suggestion]:
         for function in sorted(self._session.functions, key=lambda f: f.name):
             name = function.name
-            if not is_called_by_name(function):
+            # What the dialect of PostgreSQL writes into trees is nobody's to type.
+            if not is_called_by_name(function) or name.startswith("PG_"):
                 continue
             signatures = list(dict.fromkeys(signature_texts(function)))
             shown = signatures[0] if signatures else name

@@ -219,10 +219,6 @@ def _rollback(reader: Reader, _: Callable[[str], bool]) -> Command | None:
     return Rollback()
 
 
-def _savepoint(reader: Reader, _: Callable[[str], bool]) -> Command:
-    return Savepoint(reader.name())
-
-
 def _release(reader: Reader, _: Callable[[str], bool]) -> Command:
     reader.accept("savepoint")
     return Release(reader.name())
@@ -457,13 +453,12 @@ def _lock(reader: Reader, _: Callable[[str], bool]) -> Command:
 
 
 def _vacuum(reader: Reader, _: Callable[[str], bool]) -> Command:
-    if not reader.ended:
-        reader.rest()
+    reader.skip()
     return Ignored("VACUUM")
 
 
 def _comment(reader: Reader, _: Callable[[str], bool]) -> Command:
-    reader.rest()
+    reader.skip()
     return Ignored("COMMENT", "the comment is not kept; COMMENT in CREATE TABLE is")
 
 
@@ -480,7 +475,7 @@ _READERS: dict[str, Callable[[Reader, Callable[[str], bool]], Command | None]] =
     "end": _commit,
     "rollback": _rollback,
     "abort": _rollback,
-    "savepoint": _savepoint,
+    "savepoint": lambda reader, _: Savepoint(reader.name()),
     "release": _release,
     "set": _set,
     "reset": _reset,

@@ -185,6 +185,10 @@ class Reader:
         self._at = len(self._words)
         return self.text[word.start :], word.start
 
+    def skip(self) -> None:
+        """Pass over all that is left."""
+        self._at = len(self._words)
+
     def end(self) -> None:
         if not self.ended:
             raise self.unexpected("the end of the statement")

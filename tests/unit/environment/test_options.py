@@ -16,7 +16,9 @@ MANUAL = Path(__file__).parent.parent.parent.parent / "docs" / "options.md"
 
 def test_every_option_is_documented_with_its_default() -> None:
     rows = re.findall(r"^\| `([^`]+)` \| (?:`([^`]*)`)? ?\|", MANUAL.read_text(encoding="utf-8"), re.MULTILINE)
-    documented = {key: SESSION_OPTIONS[key].read(default) if default else "" for key, default in rows}
+    # An option that is not set is an empty text, or as a duration -1.
+    unset = {key: option.default for key, option in SESSION_OPTIONS.items() if option.default in ("", -1)}
+    documented = {key: SESSION_OPTIONS[key].read(default) if default else unset.get(key) for key, default in rows}
     assert documented == {key: option.default for key, option in SESSION_OPTIONS.items()}
 
 
