@@ -39,7 +39,8 @@ class _Sums:
         self._count = count
 
     def __call__(self, items: np.ndarray) -> np.ndarray:
-        return np.bincount(self._owner, weights=items, minlength=self._count)
+        # Of no items at all numpy gives integers.
+        return np.bincount(self._owner, weights=items, minlength=self._count).astype(np.float64, copy=False)
 
 
 Measure = Callable[[np.ndarray, np.ndarray, _Sums], np.ndarray]
