@@ -38,6 +38,10 @@ QUERIES = (
     "SELECT a.id, a.k, b.s FROM t AS a FULL JOIN (SELECT * FROM t WHERE v > 5) AS b ON a.s = b.s AND a.id = b.id",
     "SELECT id, k FROM t WHERE s IN (SELECT s FROM t WHERE v > 8) AND k NOT IN (SELECT s FROM t WHERE s IS NOT NULL)",
     "SELECT a.id, b.s FROM t AS a JOIN t AS b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '3' SECOND",
+    "SELECT a.id, b.s, c.k FROM t AS a JOIN t AS b ON a.k = b.k AND a.id = b.id LEFT JOIN t AS c ON c.k = a.k AND c.id = a.id",
+    "SELECT a.id, b.s, b.k FROM t AS a ASOF LEFT JOIN t AS b ON a.s = b.s AND a.ts > b.ts",
+    "SELECT a.id, b.s, b.k FROM t AS a JOIN t FOR SYSTEM_TIME AS OF a.p AS b ON a.k = b.k AND a.id = b.id",
+    "WITH RECURSIVE r (k, n) AS (SELECT k, 1 FROM t UNION SELECT t.s, r.n + 1 FROM r JOIN t ON t.k = r.k WHERE r.n < 3) SELECT * FROM r",
     "SELECT a.id, n.s, n.k FROM t AS a JOIN newest FOR SYSTEM_TIME AS OF a.ts AS n ON a.k = n.k",
     "SELECT id, k, s FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY s DESC, id) AS n FROM t) WHERE n <= 3",
     "SELECT k, s, n FROM (SELECT *, RANK() OVER (PARTITION BY s ORDER BY k) AS n FROM t) WHERE n <= 3",
@@ -87,6 +91,8 @@ NOT_OVER_FILES = {
     "ToChangelog",
     "Match",
     "ProcessTables",
+    "SnapshotJoin",
+    "VectorSearch",
 }
 """Operators that no query over a file that only grows has, whose rows come from elsewhere, or that tests of their own
 give texts."""

@@ -17,7 +17,7 @@ from sqlengine.parse.words import KEYWORDS
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 LONGEST = 400
-ALIKE = {("MODULES", "MODLES"), ("UNLOAD", "ULOAD"), ("CROSS", "CROS"), ("CROSS", "CROSSS"), ("CROSS", "CORSS")}
+ALIKE = {("MODULES", "MODLES"), ("UNLOAD", "ULOAD")}
 """What is as near to another keyword that may stand there."""
 
 
@@ -73,7 +73,8 @@ def test_every_keyword_of_every_statement() -> None:
                     parse_script(written)
                 except SqlSyntaxError as error:
                     tried += 1
-                    if f'"{token.upper}"' not in (error.hint or ""):
+                    # A slip of CROSS may be read as the name of what is before it; then the hint tells how to write it.
+                    if not re.search(f'"{token.upper}"|write {token.upper} ', error.hint or ""):
                         wrong.append(f"{written}\n  {error}")
                 except SqlEngineError:
                     continue
