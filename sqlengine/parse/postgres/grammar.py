@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from runtime.core.errors import UnsupportedError
+from runtime.core.errors import SqlEngineError, UnsupportedError
 from runtime.core.types import VARIANT, DataType, TypeRoot
 from sqlengine.parse.constant_rows import ConstantRows
 from sqlengine.parse.ddl_nodes import ExpressionText, QueryText, Statement
@@ -316,7 +316,7 @@ class PostgresGrammar(StatementGrammar):
         try:
             self.type_spec()
             found = self.token.kind is STRING
-        except Exception:
+        except SqlEngineError:
             found = False
         self.back_to(index)
         return found
