@@ -234,7 +234,7 @@ class Connection:
             except SqlEngineError as error:
                 error.span = error.span if error.span is None else error.span.shift(offset)
                 raise
-        session.statements[name] = Named(statement, 0, given)
+        session.statements[name] = Named(statement, given)
         self._wire.send(m.message(b"1"))
 
     def _statement(self, name: str) -> Named:

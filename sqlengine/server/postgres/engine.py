@@ -91,7 +91,6 @@ class EngineStatement:
                 Subscription(result),
                 notices,
                 result.cancel,
-                flushes=True,
             )
         if self.columns is not None or isinstance(self._parsed, _SHOWN_AT_ONCE):
             columns = self.columns if self._prepared is not None else columns_of(result.schema)

@@ -27,10 +27,9 @@ __all__ = ["ClientSession", "Named"]
 class Named:
     """A statement of Parse: by name, with its text for errors, and the types that the client says its parameters have."""
 
-    def __init__(self, statement: Statement | None, offset: int, given: list[PgType | None]) -> None:
+    def __init__(self, statement: Statement | None, given: list[PgType | None]) -> None:
         self.statement = statement
         """None for a text without a statement."""
-        self.offset = offset
         known = [] if statement is None else list(statement.parameters)
         size = max(len(known), len(given))
         known += [None] * (size - len(known))

@@ -7,8 +7,8 @@ run          carries it out and gives the outcome
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -49,9 +49,6 @@ class Outcome:
     copy_out: Copying | None = None
     copy_in: Callable[[bytes | None], int] | None = None
     copy_in_columns: int = 0
-    flushes: bool = False
-    """Whether each piece is sent at once, because the next may be far."""
-    iterator: Iterator[Piece] | None = field(default=None, repr=False)
 
 
 class Statement(Protocol):
