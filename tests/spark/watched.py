@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.local.job import Job
+from runtime.spark.continuous import Continuous
 from runtime.tasks.divided import Divided
 from runtime.tasks.task import Report
 from sqlengine.api.environment import TableEnvironment
@@ -31,10 +32,16 @@ def answer(t_env: TableEnvironment) -> list[tuple[int, ...]]:
 
 
 class Watched:
-    """A job, and the reports of its tasks. `at`: what is done after epochs, by number."""
+    """A job, and the reports of its tasks. `crews`: those of its Spark application, if their tasks are counted apart; `at`:
+    what is done after epochs, by number."""
 
-    def __init__(self, t_env: TableEnvironment, **at: Any) -> None:
+    def __init__(self, t_env: TableEnvironment, crews: Continuous | None = None, **at: Any) -> None:
         self.reports: list[Report] = []
+        self.cold_in_crews = 0
+        """How many tasks of long-lived crews opened their state from files."""
+        self._crews = crews
+        self._phases = crews.phases if crews is not None else 0
+        self._epoch, self._of_crew = -1, False
         self.at = {int(name.removeprefix("epoch")): what for name, what in at.items()}
         t_env.session.on_job = self._begin
 
@@ -43,8 +50,21 @@ class Watched:
         divided = job.dataflow.elsewhere
         assert isinstance(divided, Divided)
         note = divided._kept.note
-        divided._kept.note = lambda phase, report: (self.reports.append(report), note(phase, report))[1]  # type: ignore[method-assign]
+
+        def watched(phase: int, report: Report) -> None:
+            self.reports.append(report)
+            self.cold_in_crews += self._by_crew(job.dataflow.epoch) and not report.warm
+            note(phase, report)
+
+        divided._kept.note = watched  # type: ignore[method-assign]
         job.on_epoch = lambda job: self.at.pop(job.dataflow.epoch, lambda: None)()
+
+    def _by_crew(self, epoch: int) -> bool:
+        """Whether a crew has carried out an epoch (of one phase), asked at each of its reports."""
+        if self._crews is not None and epoch != self._epoch:
+            self._of_crew = self._crews.phases > self._phases
+            self._epoch, self._phases = epoch, self._crews.phases
+        return self._of_crew
 
     @property
     def cold(self) -> int:
