@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 
-.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz faults soak bench bench-peers bench-spark wheel installed clean
+.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz faults soak bench bench-peers bench-server bench-spark wheel installed clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ bench: $(READY)  ## Nexmark and TPC-H, us against DuckDB and what bench-peers in
 	$(BIN)/python -m tests.benchmarks.startup
 	$(BIN)/python -m tests.benchmarks.process_functions
 	$(BIN)/python -m tests.benchmarks.report
+
+bench-server: $(READY) ## the bars of the server, with psycopg and asyncpg
+	$(BIN)/python -m tests.benchmarks.server
 
 bench-spark: $(READY) ## the bars of the Spark runtime on this machine and on a standalone cluster, and how costs grow; needs Java 17
 	$(BIN)/python -m tests.benchmarks.spark_bars local

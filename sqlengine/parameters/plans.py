@@ -98,6 +98,11 @@ class Plans:
             return plan()
         return planned
 
+    @property
+    def newest(self) -> Kept | None:
+        """What was kept last."""
+        return self._kept[-1] if self._kept and not self._only_with_values else None
+
     def find(self, session: Session, parameters: Parameters) -> Any:
         """What `keep` has kept for such values; None when there is none."""
         return next((kept.made for kept in self._kept if kept.holds(session, parameters)), None)

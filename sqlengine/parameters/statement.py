@@ -17,7 +17,7 @@ from sqlengine.database.session import Session
 from sqlengine.options.dialect import FLINK
 from sqlengine.parameters.binding import Key, Parameters
 from sqlengine.parameters.given import Marks, marks
-from sqlengine.parameters.plans import Plans
+from sqlengine.parameters.plans import Kept, Plans
 from sqlengine.parameters.rows import OneByOne
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -27,7 +27,7 @@ from sqlengine.statements.conflicts import bound_update
 from sqlengine.statements.planning import bound_insert, query_schema
 from sqlengine.statements.returning import returning_schema
 
-__all__ = ["Prepared", "PreparedStatement", "RepeatedInserts", "Run", "for_each", "given_rows"]
+__all__ = ["Prepared", "PreparedStatement", "RepeatedInserts", "Run", "for_each", "given_rows", "newest_plan"]
 
 _ATTEMPTS = 10
 _MOST_KNOWN = 64
@@ -313,3 +313,9 @@ class PreparedStatement:
 
     def __repr__(self) -> str:
         return f"PreparedStatement({self._text!r})"
+
+
+def newest_plan(statement: PreparedStatement) -> Kept | None:
+    """The plan of a query that was kept last; None where none holds for other values."""
+    prepared = statement._prepared
+    return None if prepared is None else prepared.plans.newest

@@ -16,11 +16,13 @@ from runtime.core.logs import Log
 from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.copying import BINARY_END, BINARY_SIGNATURE, copy_header, copy_piece, first_binary_piece
 from sqlengine.server.postgres.encoding import encoded, formats_for
+from sqlengine.server.postgres.engine import EngineStatement
 from sqlengine.server.postgres.parameter_values import from_wire, type_by_oid
 from sqlengine.server.postgres.portal import Portal
+from sqlengine.server.postgres.quick import QuickLookups
 from sqlengine.server.postgres.session import ClientSession, Named
 from sqlengine.server.postgres.sqlstate import PgError, error_fields, notice_fields
-from sqlengine.server.postgres.statements import Outcome
+from sqlengine.server.postgres.statements import Outcome, Statement
 from sqlengine.server.postgres.types import TYPES, Described
 from sqlengine.server.postgres.wire import Wire
 from sqlengine.server.postgres.words import split
@@ -48,13 +50,12 @@ class Connection:
         self.number = server.next_number()
         self.secret = secrets.randbits(32)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"client {self.number}")
-        self._skips = False
-        """Whether messages are passed over until Sync, because one has failed."""
         self._bound: dict[str, tuple[Named, list[Any]]] = {}
         """What portals are of: a statement and its values."""
         self._formats: dict[str, Sequence[int]] = {}
         """The formats that a client has asked for, by portal."""
         self.session = session_of(self)
+        self._quick = QuickLookups(self.session, wire, server.lookups, self._bound, self._tell_error)
         self._loop = asyncio.get_running_loop()
         wire.on_lost = self._lost
 
@@ -64,7 +65,7 @@ class Connection:
         """Answer messages until the client leaves."""
         self._ready()
         try:
-            while (read := await self._wire.read()) is not None:
+            while (read := await self._next()) is not None:
                 type_, payload = read
                 if type_ == b"X":
                     return
@@ -76,6 +77,17 @@ class Connection:
         finally:
             await self._in_thread(self.session.close)
             self._thread.shutdown(wait=False)
+
+    async def _next(self) -> tuple[bytes, m.Payload] | None:
+        """The next message that is no lookup."""
+        wire = self._wire
+        while wire.has_more and self._quick.take():
+            await asyncio.sleep(0)
+        wire.quick = self._quick.take
+        try:
+            return await wire.read()
+        finally:
+            wire.quick = None
 
     def _lost(self) -> None:
         self.session.cancel("the client has gone")
@@ -122,12 +134,12 @@ class Connection:
                 self._ready()
             case b"S":
                 payload.end()
-                self._skips = False
+                self.session.skips = False
                 self._ready()
             case b"H":
                 await self._wire.drain()
             case b"P" | b"B" | b"D" | b"E" | b"C":
-                if not self._skips:
+                if not self.session.skips:
                     await self._extended(type_, payload)
             case b"d" | b"c" | b"f":
                 pass  # What is left of a COPY that has failed.
@@ -210,7 +222,7 @@ class Connection:
             raise
         except Exception as error:
             self.session.transaction.fail()
-            self._skips = True
+            self.session.skips = True
             self._tell_error(error, offset)
         finally:
             if type_ in b"PE":
@@ -226,6 +238,11 @@ class Connection:
         if len(parts) > 1:
             raise PgError("42601", "cannot insert multiple commands into a prepared statement")
         session = self.session
+        known = session.recent.get((text, *given))
+        if known is not None and self._quick.holds(known):
+            session.statements[name] = known
+            self._wire.send(m.message(b"1"))
+            return
         statement = None
         if parts:
             offset, part = parts[0]
@@ -234,7 +251,9 @@ class Connection:
             except SqlEngineError as error:
                 error.span = error.span if error.span is None else error.span.shift(offset)
                 raise
-        session.statements[name] = Named(statement, given)
+        named = session.statements[name] = Named(statement, given)
+        if isinstance(statement, EngineStatement) and statement.is_query:
+            session.remember((text, *given), named)
         self._wire.send(m.message(b"1"))
 
     def _statement(self, name: str) -> Named:
@@ -316,9 +335,14 @@ class Connection:
                 return
             if not statement.in_failed_transaction:
                 session.transaction.check()
-            outcome = await self._in_thread(lambda: session.run(lambda: statement.run(values)))
+            outcome = await self._in_thread(lambda: session.run(lambda: self._run_and_learn(named, statement, values)))
             portal = session.portals[name] = Portal(outcome)
         await self._deliver(portal, most if most > 0 else None, self._formats.get(name, ()), 0, described=True)
+
+    def _run_and_learn(self, named: Named, statement: Statement, values: Sequence[Any]) -> Outcome:
+        outcome = statement.run(values)
+        self._quick.learn(named)
+        return outcome
 
     def _close(self, payload: m.Payload) -> None:
         kind, name = payload.byte(), payload.text()

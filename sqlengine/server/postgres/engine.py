@@ -16,7 +16,8 @@ from sqlengine.api.environment import TableEnvironment
 from sqlengine.api.result import Result
 from sqlengine.database.session import RUNTIME_MODE
 from sqlengine.options.dialect import DIALECT, POSTGRES
-from sqlengine.parameters.statement import PreparedStatement
+from sqlengine.parameters.point_lookup import PointLookup, point_lookup
+from sqlengine.parameters.statement import PreparedStatement, newest_plan
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -72,6 +73,16 @@ class EngineStatement:
     def defines(self) -> bool:
         """Whether it changes definitions, which take effect at once and stay when a transaction is rolled back."""
         return not isinstance(self._parsed, (*_PREPARED, *_SHOWN_AT_ONCE, st.Subscribe, st.Set, st.Reset))
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it is a query that was prepared."""
+        return self._prepared is not None and isinstance(self._parsed, st.QueryStatement)
+
+    def point_lookup(self) -> PointLookup | None:
+        """The lookup by key that it is, as it was carried out last; None for any other statement."""
+        kept = None if self._prepared is None or not self.is_query else newest_plan(self._prepared)
+        return None if kept is None else point_lookup(kept, self._environment.session)
 
     def run(self, values: Sequence[Any]) -> Outcome:
         """See `Statement`."""

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from runtime.core.errors import SqlEngineError, did_you_mean
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.server.lookups import Indices
 from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.connection import Connection
+from sqlengine.server.postgres.quick import Together
 from sqlengine.server.postgres.scram import Verifier
 from sqlengine.server.postgres.session import ClientSession
 from sqlengine.server.postgres.sqlstate import PgError, error_fields
@@ -55,6 +57,7 @@ class PostgresServer:
         self._numbers = itertools.count(1)
         self._connections: dict[int, Connection] = {}
         self._catalogues = Catalogues(environment)
+        self.lookups = Together(Indices(environment.session.database))
         self._server: asyncio.Server | None = None
         self._served = 0
 

@@ -9,6 +9,7 @@ from typing import Any
 from runtime.core.cancellation import Cancellation
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.database.session import TIME_ZONE
+from sqlengine.parameters.point_lookup import PointLookup
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.commands import read as read_command
 from sqlengine.server.postgres.connection_statements import ConnectionStatement
@@ -23,6 +24,8 @@ from sqlengine.server.postgres.types import PgType
 
 __all__ = ["ClientSession", "Named"]
 
+_MOST_RECENT = 100
+
 
 class Named:
     """A statement of Parse: by name, with its text for errors, and the types that the client says its parameters have."""
@@ -34,6 +37,8 @@ class Named:
         size = max(len(known), len(given))
         known += [None] * (size - len(known))
         self.types = [told or found for told, found in zip(given + [None] * (size - len(given)), known, strict=True)]
+        self.lookup: PointLookup | None = None
+        """What it looks up, once that is known."""
 
 
 class ClientSession:
@@ -54,7 +59,11 @@ class ClientSession:
         self.settings = Settings(changed)
         self.transaction = Transaction(environment)
         self.statements: dict[str, Named] = {}
+        self.recent: dict[Any, Named] = {}
+        """Queries without a name that were lookups, by their text and the types of their parameters."""
         self.portals: dict[str, Portal] = {}
+        self.skips = False
+        """Whether an error was told and messages are passed over until Sync."""
         self._catalogues = catalogues
         self._cursors: dict[str, Portal] = {}
         self._running = threading.Lock()
@@ -88,6 +97,12 @@ class ClientSession:
             if span is not None:
                 error.span = span.shift(offset)  # type: ignore[attr-defined]
             raise
+
+    def remember(self, text: Any, named: Named) -> None:
+        """A query was read: it may come again."""
+        if len(self.recent) >= _MOST_RECENT:
+            self.recent.clear()
+        self.recent[text] = named
 
     # --- settings
 

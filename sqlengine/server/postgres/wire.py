@@ -40,6 +40,8 @@ class Wire(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.on_lost: Callable[[], object] | None = None
         """Called when the client is gone, whatever is going on then."""
+        self.quick: Callable[[], bool] | None = None
+        """Looks first at what arrives, while somebody waits for a message."""
 
     # --- what asyncio calls
 
@@ -52,6 +54,8 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
+        if self.quick is not None and self._arrived is not None and self.quick() and not self._buffer:
+            return
         if len(self._buffer) > _READ_AHEAD and not self._paused and self._arrived is None:
             self._paused = True
             self._require().pause_reading()
@@ -125,29 +129,41 @@ class Wire(asyncio.Protocol):
         return data[:1], Payload(data[5:])
 
     @property
+    def buffer(self) -> bytearray:
+        """What has arrived and was not read."""
+        return self._buffer
+
+    def consume(self, size: int) -> None:
+        """So many bytes of the buffer are read."""
+        del self._buffer[:size]
+
+    @property
+    def waits(self) -> bool:
+        """Whether the client reads less than is sent."""
+        return self._may_send is not None
+
+    @property
     def has_more(self) -> bool:
         """Whether bytes are there that were not read: the client has sent on."""
         return bool(self._buffer)
 
     async def _size(self, at: int, limit: int) -> int | None:
         """The size of the whole message that begins the buffer, when it is all there."""
-        if not await self._has(at + 4):
-            return None
-        length = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
-        if not 4 <= length <= limit:
-            raise Malformed(f"a message says that it has {length} bytes")
-        return at + length if await self._has(at + length) else None
-
-    async def _has(self, size: int) -> bool:
-        while len(self._buffer) < size:
+        while True:
+            # Looked at anew each time: what began the buffer may have been taken out meanwhile.
+            if len(self._buffer) >= at + 4:
+                length = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
+                if not 4 <= length <= limit:
+                    raise Malformed(f"a message says that it has {length} bytes")
+                if len(self._buffer) >= at + length:
+                    return at + length
             if self._ended:
-                return False
+                return None
             if self._paused:
                 self._paused = False
                 self._require().resume_reading()
             self._arrived = self._loop.create_future()
             await self._arrived
-        return True
 
     def _take(self, size: int) -> bytes:
         data = bytes(self._buffer[:size])
