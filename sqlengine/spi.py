@@ -86,7 +86,9 @@ from runtime.core.types import (
 )
 from runtime.expr.nodes import Call, Case, Cast, Constants, Expr, InList, InputRef, Literal
 from runtime.spi.abilities import (
+    CompactedFiles,
     SupportsChangeDetection,
+    SupportsCompaction,
     SupportsDistributedReads,
     SupportsFilters,
     SupportsLimit,
@@ -161,6 +163,7 @@ __all__ = [
     "CheckpointListener",
     "Clock",
     "ColumnStatistics",
+    "CompactedFiles",
     "ConnectorError",
     "ConnectorFactory",
     "Constants",
@@ -227,6 +230,7 @@ __all__ = [
     "SqlEngineError",
     "SqlEngineWarning",
     "SupportsChangeDetection",
+    "SupportsCompaction",
     "SupportsDistributedReads",
     "SupportsFilters",
     "SupportsLimit",

@@ -10,6 +10,7 @@ the run were shown, so that a copy of the checkpoints can be told from the check
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import re
@@ -22,12 +23,15 @@ from typing import Any
 from runtime.core.errors import CheckpointError, ConnectorError, FencedError
 from runtime.core.strict_json import read_json
 
-__all__ = ["LineOwner"]
+__all__ = ["LineOwner", "owners"]
 
 _ROOM = 4096
 """A token is written over in place by one call, so it has room."""
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """A link is not followed, and a FIFO that has taken a token's name is not waited for."""
+
+
+_TOKEN = re.compile(r"\.owner-([0-9a-f]{1,40})-(\d{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,23 @@ class LineOwner:
         except OSError as error:
             raise ConnectorError(f"{self._root} cannot be read: {error.strerror}", code="E3110") from error
         return None
+
+
+def owners(root: str) -> set[str]:
+    """The lines of runs of which one may still go on: there are checkpoints where its token says, or nobody can tell.
+    Raises OSError."""
+    newest: dict[str, tuple[int, str]] = {}
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if found := _TOKEN.fullmatch(entry.name):
+                newest[found[1]] = max(newest.get(found[1], (0, "")), (int(found[2]), entry.name))
+    busy: set[str] = set()
+    for line, (number, name) in newest.items():
+        place = _read(number, _content_of(os.path.join(root, name))).place
+        folder, mark, _ = place.rpartition("#")
+        if not mark or "://" in folder or glob.glob(os.path.join(glob.escape(folder), "*", "manifest.json")):
+            busy.add(line)
+    return busy
 
 
 def _content_of(path: str) -> bytes:

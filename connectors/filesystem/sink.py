@@ -8,7 +8,7 @@ import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,19 @@ from connectors.filesystem.staged_files import RollingPolicy, StagedFiles
 from connectors.formats.row_kinds import written_mode
 from connectors.formats.value_text import value_text
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
-from runtime.core.errors import ConnectorError
+from runtime.core.errors import ConnectorError, UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
+from runtime.spi.abilities import CompactedFiles
 from runtime.spi.format import Encoder, Format
 from runtime.spi.sink import Delivery
+
+if TYPE_CHECKING:
+    import connectors.filesystem.compaction as _compaction
+else:
+    _compaction = Room("connectors.filesystem.compaction")
 
 __all__ = ["FileSink", "FileTaskWriter", "FileWriter"]
 
@@ -66,6 +73,16 @@ class FileSink:
     def open_writer(self, job: str) -> FileWriter:
         """Raises ConnectorError E3110 when the folder cannot be written."""
         return FileWriter(self, job)
+
+    def compact(self, target: int) -> Sequence[CompactedFiles]:
+        """See `SupportsCompaction`."""
+        if not self.format.changelog_mode.is_append_only:
+            raise UnsupportedError(
+                f"the files of {self.name} hold changes, whose order is that of the files",
+                code="E1604",
+                hint="only tables whose format holds rows alone can be compacted",
+            )
+        return _compaction.compact_files(self.path, self.format, target)
 
     def describe(self) -> dict[str, Any]:
         described: dict[str, Any] = {"connector": "filesystem", "path": self.path, "format": self.format.name}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import TypeRoot
 from runtime.spi.registry import FormatFactory
 
-__all__ = ["ORC", "OrcFormat"]
+__all__ = ["ORC", "OrcFormat", "check_times"]
 
 COMPRESS = text_option("compress", "ZLIB", "how streams are compressed", ("ZLIB", "ZSTD", "SNAPPY", "LZ4", "NONE"))
 STRIPE = int_option("stripe.size", 64 << 20, "the size of a stripe in bytes")
@@ -68,13 +68,7 @@ class OrcEncoder(ColumnFileEncoder):
 
     def encode(self, batch: ChangelogBatch) -> bytes:
         """Also raises FormatError E3203 for fractions of seconds before 1970."""
-        for name, column in zip(self._schema.names, batch.columns, strict=True):
-            if pa.types.is_timestamp(column.type) and _has_old_fractions(column):
-                raise FormatError(
-                    f"format 'orc' cannot hold fractions of seconds before 1970, which column {name} has",
-                    code="E3203",
-                    hint="use the format 'parquet', or cut them off",
-                )
+        check_times(self._schema.names, batch.columns)
         return super().encode(batch)
 
     def _write(self, rows: pa.Table) -> None:
@@ -83,6 +77,17 @@ class OrcEncoder(ColumnFileEncoder):
 
 def _read(file: pa.BufferReader) -> pa.Table:
     return orc.ORCFile(file).read()
+
+
+def check_times(names: Sequence[str], columns: Sequence[pa.Array]) -> None:
+    """Raises FormatError E3203 for fractions of seconds before 1970."""
+    for name, column in zip(names, columns, strict=True):
+        if pa.types.is_timestamp(column.type) and _has_old_fractions(column):
+            raise FormatError(
+                f"format 'orc' cannot hold fractions of seconds before 1970, which column {name} has",
+                code="E3203",
+                hint="use the format 'parquet', or cut them off",
+            )
 
 
 def _has_old_fractions(times: pa.Array) -> bool:

@@ -6,6 +6,7 @@ The engine finds these protocols with `isinstance`: a table has an ability when 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 from runtime.core.schema import Schema
@@ -15,7 +16,9 @@ from runtime.spi.sink import SinkTable
 from runtime.spi.source import Split
 
 __all__ = [
+    "CompactedFiles",
     "SupportsChangeDetection",
+    "SupportsCompaction",
     "SupportsDistributedReads",
     "SupportsFilters",
     "SupportsLimit",
@@ -171,4 +174,25 @@ class SupportsOverwrite(Protocol):
     def with_overwrite(self, partition: Mapping[str, Any]) -> SinkTable:
         """The sink that replaces rows. `partition` holds the values of the partition columns that the statement names,
         as Python values of their types; empty for the whole table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedFiles:
+    """What has become of a folder of a table: its name below the table's, empty for that itself; how many files it had, and
+    has; and how many of these stay because a job may still look for them."""
+
+    folder: str
+    before: int
+    after: int
+    kept_for_jobs: int
+
+
+@runtime_checkable
+class SupportsCompaction(Protocol):
+    """A sink whose small pieces can be put together: `CALL sys.compact`."""
+
+    def compact(self, target: int) -> Sequence[CompactedFiles]:
+        """Put what is smaller than `target` bytes together, to about that size. Rows stay the same, whatever fails. Raises
+        UnsupportedError where the order of the pieces means something."""
         ...

@@ -56,6 +56,10 @@ class CatalogMethods(ABC):
         """SHOW FUNCTIONS: built-in and user-defined functions."""
         return self._names("SHOW FUNCTIONS")
 
+    def list_procedures(self) -> list[str]:
+        """SHOW PROCEDURES: those of the current database."""
+        return self._names("SHOW PROCEDURES")
+
     def get_current_catalog(self) -> str:
         """SHOW CURRENT CATALOG."""
         return self._names("SHOW CURRENT CATALOG")[0]
@@ -98,6 +102,14 @@ class CatalogMethods(ABC):
     def drop_view(self, path: str, ignore_if_not_exists: bool = True) -> None:
         """DROP VIEW."""
         self._drop("VIEW", path, ignore_if_not_exists)
+
+    def drop_procedure(self, path: str, ignore_if_not_exists: bool = True) -> None:
+        """DROP PROCEDURE. CatalogError E1450 for one that is none, unless that is ignored."""
+        self._drop("PROCEDURE", path, ignore_if_not_exists)
+
+    def drop_temporary_procedure(self, path: str) -> None:
+        """DROP TEMPORARY PROCEDURE IF EXISTS."""
+        self._drop("TEMPORARY PROCEDURE", path, True)
 
     def _drop(self, kind: str, path: str, ignore: bool) -> None:
         self.execute_sql(f"DROP {kind} {'IF EXISTS ' if ignore else ''}{_code.path_sql(path)}")

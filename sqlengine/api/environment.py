@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import os
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import sqlengine.parameters.statement as _parameters
     import sqlengine.statements.lasting as _lasting
     import sqlengine.statements.lasting_jobs as _lasting_jobs
+    import sqlengine.statements.procedures as _procedures
     import sqlengine.statements.settings as _settings
     import sqlengine.table_api.compiled_plan as _compiled_plan
     import sqlengine.table_api.given as _given
@@ -43,6 +45,7 @@ else:
     _parameters = Room("sqlengine.parameters.statement")
     _metrics = Room("sqlengine.database.metrics")
     _lasting = Room("sqlengine.statements.lasting")
+    _procedures = Room("sqlengine.statements.procedures")
     _settings = Room("sqlengine.statements.settings")
     _compiled_plan = Room("sqlengine.table_api.compiled_plan")
     _given = Room("sqlengine.table_api.given")
@@ -66,6 +69,7 @@ class TableEnvironment(TableFactory):
         super().__init__(session)
         self._session = session
         self._heads = KnownHeads()
+        session.environment = weakref.ref(self)
         session.information = InformationSchema(
             session.catalogs, session.functions, functools.partial(object_schema, session)
         )
@@ -235,6 +239,23 @@ class TableEnvironment(TableFactory):
             self._session.registry.connectors.add(connector)
         with self._session.alone(redefines=True):
             self._session.catalogs.create_catalog(catalog.catalog(name))
+
+    def create_procedure(self, path: str, procedure: Any, ignore_if_exists: bool = False) -> None:
+        """Make a procedure known to CALL in all sessions of the database, as long as the process runs: one decorated by
+        `procedure`, a function with type annotations, or a class or object of `Procedure`. CREATE PROCEDURE makes one that
+        a database in a folder keeps.
+
+        Raises CatalogError E1401 for a name that is taken.
+        """
+        self._put_procedure(path, procedure, temporary=False, if_not_exists=ignore_if_exists)
+
+    def create_temporary_procedure(self, path: str, procedure: Any) -> None:
+        """The same for this session alone."""
+        self._put_procedure(path, procedure, temporary=True, if_not_exists=False)
+
+    def _put_procedure(self, path: str, procedure: Any, *, temporary: bool, if_not_exists: bool) -> None:
+        self._check_open()
+        _procedures.register_procedure(self._session, path, procedure, temporary=temporary, if_not_exists=if_not_exists)
 
     def get_config(self) -> Config:
         """The options, to read and set."""

@@ -67,6 +67,7 @@ from sqlengine.user_functions.declare import (
     udtf,
 )
 from sqlengine.user_functions.opened import FunctionContext
+from sqlengine.user_functions.procedures import Procedure, ProcedureContext, procedure
 from sqlengine.user_functions.process import ProcessTableFunction, udptf
 from sqlengine.user_functions.views import ListView, MapView
 
@@ -87,6 +88,8 @@ __all__ = [
     "JobClient",
     "Over",
     "PlanReference",
+    "Procedure",
+    "ProcedureContext",
     "ProcessTableFunction",
     "Result",
     "Row",
@@ -116,6 +119,7 @@ __all__ = [
     "not_",
     "null_of",
     "or_",
+    "procedure",
     "range_",
     "render",
     "row",

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from runtime.core.errors import BindError, did_you_mean
-from runtime.core.types import TypeRoot
+from runtime.core.errors import BindError, TypeMismatchError, did_you_mean
+from runtime.core.types import DataType, TypeRoot
 from runtime.eval.constant import fold_constant
-from runtime.expr.nodes import Column, Literal
+from runtime.expr.function import shown_name
+from runtime.expr.nodes import Column, Expr, Literal
+from runtime.expr.typing import implicit_cast
+from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import Clause, QueryEnv
@@ -110,10 +113,29 @@ def input_column(source: Source, name: str, tree: exp.Expr, function: str) -> Co
     return found[0]
 
 
+def bound_argument(tree: exp.Expr, argument: str, env: QueryEnv) -> Expr:
+    """An argument without columns."""
+    return ExpressionBinder(env, Scope(), Clause(f"the argument {argument}", subqueries=False)).bind(tree)
+
+
 def constant_argument(tree: exp.Expr, argument: str, env: QueryEnv) -> Literal:
     """The value of an argument without columns."""
-    binder = ExpressionBinder(env, Scope(), Clause(f"the argument {argument}", subqueries=False))
-    return fold_constant(binder.bind(tree), env.context.functions, env.context.time_zone)
+    return fold_constant(bound_argument(tree, argument, env), env.context.functions, env.context.time_zone)
+
+
+def typed_argument(function: str, name: str, type_: DataType | None, tree: exp.Expr, env: QueryEnv) -> Expr:
+    """An argument without columns, as one of a declared type; None: of any. Raises TypeMismatchError E1230."""
+    value = bound_argument(tree, name, env)
+    if type_ is None or value.type.same_ignoring_nullability(type_):
+        return value
+    if not (implicit_cast(value.type, type_) or (value.type.is_numeric and type_.is_approximate)):
+        raise TypeMismatchError(
+            f"the argument {name} of {shown_name(function).lower()} is {type_.with_nullable(True)}, not {value.type.with_nullable(True)}",
+            code="E1230",
+            span=span_of(tree),
+            hint=f"write CAST(.. AS {type_.with_nullable(True)})",
+        )
+    return cast_to(value, type_)
 
 
 def text_argument(tree: exp.Expr, argument: str, env: QueryEnv) -> str:
@@ -133,4 +155,4 @@ def text_map(tree: exp.Expr, argument: str, env: QueryEnv) -> tuple[tuple[str, s
     return tuple(entries)
 
 
-__all__ += ["input_column", "text_argument", "text_map"]
+__all__ += ["bound_argument", "input_column", "text_argument", "text_map", "typed_argument"]

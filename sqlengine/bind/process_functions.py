@@ -13,12 +13,10 @@ from planner.logical.nodes import LogicalNode, ProcessTables
 from runtime.core.errors import TypeMismatchError, UnsupportedError, did_you_mean
 from runtime.core.types import DataType
 from runtime.eval.constant import fold_constant
-from runtime.expr.function import ProcessFunction, ProcessTable, shown_name
+from runtime.expr.function import ProcessFunction, ProcessTable
 from runtime.expr.nodes import Column, ColumnRef, Literal, SortKey, fresh_column
-from runtime.expr.typing import implicit_cast
-from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.expression import ExpressionBinder
-from sqlengine.bind.function_arguments import call_arguments, check_uid, constant_argument, refused
+from sqlengine.bind.function_arguments import call_arguments, check_uid, refused, typed_argument
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import Clause, QueryEnv
 from sqlengine.bind.sort_keys import sort_key
@@ -231,14 +229,5 @@ def _apart(columns: list[tuple[str, DataType]]) -> list[tuple[str, DataType]]:
 
 def _constant(function: str, name: str, type_: DataType | None, tree: exp.Expr, env: QueryEnv) -> Literal:
     """A constant of the declared type."""
-    value = constant_argument(tree, name, env)
-    if type_ is None or value.type.same_ignoring_nullability(type_):
-        return value
-    if not (implicit_cast(value.type, type_) or (value.type.is_numeric and type_.is_approximate)):
-        raise TypeMismatchError(
-            f"the argument {name} of {shown_name(function).lower()} is {type_.with_nullable(True)}, not {value.type.with_nullable(True)}",
-            code="E1230",
-            span=span_of(tree),
-            hint=f"write CAST(.. AS {type_.with_nullable(True)})",
-        )
-    return fold_constant(cast_to(value, type_), env.context.functions, env.context.time_zone)
+    value = typed_argument(function, name, type_, tree, env)
+    return fold_constant(value, env.context.functions, env.context.time_zone)

@@ -35,7 +35,7 @@ class Database:
     options: dict[str, str] = field(default_factory=dict)
     objects: dict[str, CatalogObject] = field(default_factory=dict)
     definitions: dict[tuple[str, str], NamedDefinition] = field(default_factory=dict)
-    """Models and connections, by kind and name."""
+    """Models, connections and procedures, by kind and name."""
 
 
 @dataclass(slots=True)
@@ -219,11 +219,11 @@ class Catalogs:
             return self._temporary
         return self.database(thing.path.catalog, thing.path.database, span).objects
 
-    # --- models and connections
+    # --- models, connections and procedures
     # --------------------------------------------------------------------------------------------------------
 
     def definition(self, kind: str, parts: tuple[str, ...], span: Span | None = None) -> NamedDefinition:
-        """The model or connection of a written name; raises CatalogError E1450 with near names."""
+        """The model, connection or procedure of a written name; raises CatalogError E1450 with near names."""
         path = self.qualify(parts)
         found = self.find_definition(kind, path)
         if found is None:
@@ -237,7 +237,7 @@ class Catalogs:
         return found
 
     def find_definition(self, kind: str, path: ObjectPath) -> NamedDefinition | None:
-        """The model or connection of a path, temporary ones first."""
+        """The model, connection or procedure of a path, temporary ones first."""
         temporary = self._temporary_definitions.get((kind, path))
         if temporary is not None:
             return temporary
@@ -252,14 +252,14 @@ class Catalogs:
         return self.database(thing.path.catalog, thing.path.database, span).definitions.get(thing.key)
 
     def define(self, thing: NamedDefinition) -> None:
-        """Put a model or connection in its place, or in that of another one of its name."""
+        """Put a model, connection or procedure in its place, or in that of another one of its name."""
         if thing.temporary:
             self._temporary_definitions[thing.kind, thing.path] = thing
         else:
             self.database(thing.path.catalog, thing.path.database).definitions[thing.key] = thing
 
     def undefine(self, thing: NamedDefinition) -> None:
-        """Take a model or connection away."""
+        """Take a model, connection or procedure away."""
         if thing.temporary:
             del self._temporary_definitions[thing.kind, thing.path]
         else:

@@ -1,4 +1,4 @@
-"""What a database holds beside tables and views: models and connections. They have names of their own."""
+"""What a database holds beside tables and views: models, connections and procedures. Each kind has names of its own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from runtime.core.schema import Field, Schema
 from runtime.core.secrets import shown_value
 from sqlengine.catalog.objects import ObjectPath, PhysicalColumn
 
-__all__ = ["CatalogConnection", "CatalogModel", "NamedDefinition"]
+__all__ = ["CatalogConnection", "CatalogModel", "CatalogProcedure", "NamedDefinition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedDefinition:
-    """What models and connections have in common. `kind` is what SQL calls it."""
+    """What they have in common. `kind` is what SQL calls it."""
 
     kind: ClassVar[str] = ""
     path: ObjectPath
@@ -27,6 +27,11 @@ class NamedDefinition:
     def key(self) -> tuple[str, str]:
         """Its place in its database."""
         return self.kind, self.path.name
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a statement makes it again."""
+        return True
 
     def __repr__(self) -> str:
         options = {key: shown_value(key, value) for key, value in self.options.items()}
@@ -55,3 +60,17 @@ class CatalogConnection(NamedDefinition):
     """Options that tables and models share, secrets among them."""
 
     kind: ClassVar[str] = "connection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CatalogProcedure(NamedDefinition):
+    """A procedure. `identifier`: where it is found, `package.module.name`; empty for an object that a program has given.
+    `declared`: what it takes, gives and does (`sqlengine.user_functions.procedures`)."""
+
+    kind: ClassVar[str] = "procedure"
+    identifier: str = ""
+    declared: object = None
+
+    @property
+    def is_kept(self) -> bool:
+        return bool(self.identifier)

@@ -9,7 +9,7 @@ import threading
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -141,10 +141,10 @@ class Session:
         self.fresh = False
         """Whether jobs start anew although there are checkpoints of them."""
         self.job_names: Counter[str] = Counter()
-        self.harness = Harness()
-        """What tests change."""
+        self.harness = Harness()  # What tests change.
         self.information: InformationSchema | None = None
         """Set by the environment, which knows how columns are bound."""
+        self.environment: Callable[[], Any] = lambda: None  # What procedures of users get; set by the environment.
         self.inserts_in_background = False
         """Whether an INSERT whose input ends is a job in the background, too, where it shares no table in memory: so
         that a prompt comes back at once."""

@@ -111,6 +111,7 @@ def _counted(number: int, word: str) -> str:
 
 _TAKE: tuple[type[st.Statement], ...] = (
     st.QueryStatement,
+    st.Call,
     st.Insert,
     st.StatementSet,
     st.Update,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.memory import MemorySink
 from runtime.core.errors import BindError, PlanningError, Span, TypeMismatchError, UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, DataType
 from sqlengine.api.result import Result
@@ -26,6 +27,11 @@ from sqlengine.parse.trees import delete_query, is_values, update_query
 from sqlengine.statements.conflicts import bound_update
 from sqlengine.statements.planning import bound_insert, query_schema
 from sqlengine.statements.returning import returning_schema
+
+if TYPE_CHECKING:
+    import sqlengine.statements.procedures as _procedures
+else:
+    _procedures = Room("sqlengine.statements.procedures")
 
 __all__ = ["Prepared", "PreparedStatement", "RepeatedInserts", "Run", "for_each", "given_rows", "newest_plan"]
 
@@ -230,6 +236,8 @@ def _described(statement: st.Statement, session: Session) -> Schema | None:
                 rows = session.memory_table(found).schema
                 write = update_query if isinstance(statement, st.Update) else delete_query
                 query_schema(session, write(statement, found.path.parts, rows))  # type: ignore[arg-type]
+        case st.Call():
+            return _procedures.result_columns(statement, session)
         case _:
             pass
     return None

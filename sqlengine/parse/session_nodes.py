@@ -24,6 +24,8 @@ __all__ = [
     "ExecutePrepared",
     "Prepare",
     "Call",
+    "CreateProcedure",
+    "DropProcedure",
     "AddJar",
     "RemoveJar",
 ]
@@ -174,6 +176,26 @@ class Call(Statement):
 
     procedure: ObjectName
     arguments: tuple[ExpressionText, ...] = ()
+
+
+@node
+class CreateProcedure(Statement):
+    """`CREATE [TEMPORARY] PROCEDURE [IF NOT EXISTS] name AS 'package.module.name' LANGUAGE PYTHON`."""
+
+    name: ObjectName
+    identifier: Name
+    language: str | None = None
+    temporary: bool = False
+    if_not_exists: bool = False
+
+
+@node
+class DropProcedure(Statement):
+    """`DROP [TEMPORARY] PROCEDURE [IF EXISTS] name`."""
+
+    name: ObjectName
+    temporary: bool = False
+    if_exists: bool = False
 
 
 @node

@@ -64,8 +64,10 @@ from sqlengine.parse.session_nodes import (
     Backup,
     Call,
     CompilePlan,
+    CreateProcedure,
     CreateSavepoint,
     Deallocate,
+    DropProcedure,
     ExecutePlan,
     ExecutePrepared,
     LoadModule,
@@ -109,6 +111,7 @@ __all__ = [
     "CreateFunction",
     "CreateMaterializedView",
     "CreateModel",
+    "CreateProcedure",
     "CreateTable",
     "CreateView",
     "Delete",
@@ -123,6 +126,7 @@ __all__ = [
     "DropModel",
     "DropPart",
     "DropPartitions",
+    "DropProcedure",
     "DropTable",
     "DropView",
     "EndEpoch",
@@ -445,8 +449,8 @@ class Show(Statement):
 
 @node
 class Describe(Statement):
-    """`{DESCRIBE|DESC} [kind] [EXTENDED] name`; `kind`: TABLE (also views), CATALOG, DATABASE, FUNCTION, MODEL,
-    CONNECTION, JOB."""
+    """`{DESCRIBE|DESC} [kind] [EXTENDED] name`; `kind`: TABLE (also views), CATALOG, DATABASE, FUNCTION, PROCEDURE,
+    MODEL, CONNECTION, JOB."""
 
     kind: str
     name: ObjectName

@@ -72,6 +72,18 @@ STARTERS = (
     "PREPARE",
     *sorted(UTILITY_WORDS),
 )
+_MADE = (
+    "TABLE",
+    "VIEW",
+    "MATERIALIZED VIEW",
+    "DATABASE",
+    "CATALOG",
+    "FUNCTION",
+    "PROCEDURE",
+    "MODEL",
+    "CONNECTION",
+    "SAVEPOINT",
+)
 _BEFORE_TABLE = ("FROM", "JOIN", "INTO", "TABLE", "UPDATE")
 _CLAUSES = (
     "FROM",
@@ -252,12 +264,10 @@ class StatementGrammar(MaterializedGrammar):
             return self.create_materialized(replace=replace)
         if not replace and self.match("MODEL"):
             return _models.read_create_model(self, temporary=temporary)
-        if self.at_any("DATABASE", "SCHEMA", "CATALOG", "FUNCTION", "CONNECTION", "SAVEPOINT", "SYSTEM"):
+        if self.at_any("DATABASE", "SCHEMA", "CATALOG", "FUNCTION", "PROCEDURE", "CONNECTION", "SAVEPOINT", "SYSTEM"):
             self.back_to(index)
             return read_utility(self)
-        self.fail(
-            "TABLE", "VIEW", "MATERIALIZED VIEW", "DATABASE", "CATALOG", "FUNCTION", "MODEL", "CONNECTION", "SAVEPOINT"
-        )
+        self.fail(*_MADE)
 
     def _create_view(self, *, temporary: bool, replace: bool) -> CreateView:
         if_not_exists = self.match("IF", "NOT", "EXISTS")
@@ -305,7 +315,11 @@ class StatementGrammar(MaterializedGrammar):
         inner = self.statement()
         made = isinstance(inner, (CreateTable, CreateMaterializedView, CreateView)) and inner.query is not None
         if not made and not isinstance(inner, (QueryStatement, Insert, StatementSet, ExecutePlan)):
-            self.refuse("only queries, INSERT, statement sets, CREATE .. AS and EXECUTE PLAN can be explained", start)
+            self.refuse(
+                "only queries, INSERT, statement sets, CREATE .. AS and EXECUTE PLAN can be explained",
+                start,
+                hint="other statements have no plan",
+            )
         return Explain(inner, tuple(details))
 
     def _compile(self) -> CompilePlan:

@@ -379,6 +379,16 @@ class _Builder:
             self.build(name), self.build(comment), self.build(options), temporary is not None, absent is not None
         )
 
+    def create_procedure(
+        self, temporary: Any, absent: Any, name: Any, identifier: Any, language: Any
+    ) -> nodes.CreateProcedure:
+        return nodes.CreateProcedure(
+            self.build(name), self.name(identifier), self.build(language), temporary is not None, absent is not None
+        )
+
+    def drop_procedure(self, temporary: Any, if_exists: Any, name: Any) -> nodes.DropProcedure:
+        return nodes.DropProcedure(self.build(name), temporary is not None, if_exists is not None)
+
     def rename(self, name: Any) -> ddl.RenameTo:
         return ddl.RenameTo(self.build(name))
 

@@ -49,6 +49,7 @@ CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH ('type' = '...', ...)
   'generic_in_memory'     forgotten at the end
   'file', 'path' = '...'  definitions are kept in a file of SQL""",
     "CREATE DATABASE": "CREATE DATABASE [IF NOT EXISTS] [catalog.]name [COMMENT 'text'] [WITH ('key' = 'value', ...)]",
+    "CREATE PROCEDURE": "CREATE [TEMPORARY] PROCEDURE [IF NOT EXISTS] name AS 'package.module.name' LANGUAGE PYTHON",
     "ALTER TABLE": """\
 ALTER TABLE name RENAME TO other | RENAME column TO other | SET ('key' = 'value', ...) | RESET ('key', ...)
 ALTER TABLE name ADD (column TYPE [FIRST | AFTER column], ...) | MODIFY (column TYPE ...) | DROP (column, ...)""",
@@ -58,10 +59,10 @@ ALTER TABLE name ADD (column TYPE [FIRST | AFTER column], ...) | MODIFY (column 
     "DROP": "DROP [TEMPORARY] {TABLE | VIEW | MATERIALIZED {VIEW | TABLE} | DATABASE | CATALOG} [IF EXISTS] name",
     "USE": "USE [catalog.]database      USE CATALOG catalog",
     "SHOW": """\
-SHOW {TABLES | VIEWS | MATERIALIZED {VIEWS | TABLES} | FUNCTIONS | DATABASES | CATALOGS | JOBS | MODULES} [LIKE 'pattern']
+SHOW {TABLES | VIEWS | MATERIALIZED {VIEWS | TABLES} | FUNCTIONS | PROCEDURES | DATABASES | CATALOGS | JOBS | MODULES} [LIKE 'pattern']
 SHOW COLUMNS FROM table      SHOW CURRENT {CATALOG | DATABASE}
 SHOW CREATE {TABLE | VIEW | MATERIALIZED {VIEW | TABLE} | DATABASE | CATALOG | FUNCTION} name""",
-    "DESCRIBE": "DESCRIBE [EXTENDED] table      DESCRIBE {FUNCTION | CATALOG | DATABASE} name      DESCRIBE JOB 'id'",
+    "DESCRIBE": "DESCRIBE [EXTENDED] table      DESCRIBE {FUNCTION | PROCEDURE | CATALOG | DATABASE} name      DESCRIBE JOB 'id'",
     "EXPLAIN": "EXPLAIN [CHANGELOG_MODE, STATE, ESTIMATED_COST, JSON_EXECUTION_PLAN] {query | INSERT ...}",
     "EXECUTE STATEMENT SET": "EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END;      one job, several tables",
     "PREPARE": "PREPARE name AS {query | INSERT ... | UPDATE ... | DELETE ...}      its parameters are ?, $1 or :name",
@@ -73,6 +74,7 @@ SHOW CREATE {TABLE | VIEW | MATERIALIZED {VIEW | TABLE} | DATABASE | CATALOG | F
     "FLUSH": "FLUSH      waits until materialized views have taken the input that is there",
     "BEGIN EPOCH": "BEGIN EPOCH; changes ...; END EPOCH;      all changes become visible together; ROLLBACK EPOCH forgets them",
     "ANALYZE": "ANALYZE TABLE table COMPUTE STATISTICS [FOR {COLUMNS column, ... | ALL COLUMNS}]",
+    "CALL": "CALL [database.]procedure(value, name => value, ...)      SHOW PROCEDURES IN sys lists those of the engine",
     "STOP JOB": "STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]",
     "BACKUP": "BACKUP TO 'path'      all of a database in a folder, to another folder",
     "RESTORE": "RESTORE FROM 'path'      all of a backup, into a database that has nothing yet",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from runtime.core.secrets import masked_sql, shown_value
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
-from sqlengine.catalog.definitions import CatalogModel, NamedDefinition
+from sqlengine.catalog.definitions import CatalogModel, CatalogProcedure, NamedDefinition
 from sqlengine.catalog.objects import (
     CatalogTable,
     CatalogView,
@@ -121,9 +121,11 @@ def _refresh_text(refresh: TableRefresh, *, masked: bool) -> str:
 
 
 def definition_text(thing: NamedDefinition, *, name: str | None = None, masked: bool = True) -> str:
-    """The CREATE statement of a model or connection."""
+    """The CREATE statement of a model, connection or procedure."""
     temporary = "TEMPORARY " if thing.temporary else ""
     text = f"CREATE {temporary}{thing.kind.upper()} {name or _path(thing)}"
+    if isinstance(thing, CatalogProcedure):
+        return f"{text} AS {literal(thing.identifier)} LANGUAGE PYTHON"
     if isinstance(thing, CatalogModel):
         for word, columns in (("INPUT", thing.inputs), ("OUTPUT", thing.outputs)):
             text += f"\n{word} ({_columns(columns)})" if columns else ""

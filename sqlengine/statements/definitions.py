@@ -31,6 +31,7 @@ __all__ = [
     "described_connection",
     "described_model",
     "drop_definition",
+    "is_free",
 ]
 
 
@@ -48,7 +49,7 @@ def create_model(statement: st.CreateModel, session: Session) -> Result:
         inputs=tuple(_column(c) for c in statement.inputs),
         outputs=tuple(_column(c) for c in statement.outputs),
     )
-    if not _is_free(model, session, statement.name.span, if_not_exists=statement.if_not_exists):
+    if not is_free(model, session, statement.name.span, if_not_exists=statement.if_not_exists):
         return Result.ok()
     for word, columns in (("INPUT", statement.inputs), ("OUTPUT", statement.outputs)):
         _check_names(word, columns)
@@ -69,7 +70,7 @@ def create_connection(statement: st.CreateConnection, session: Session) -> Resul
         comment=statement.comment,
         temporary=statement.temporary,
     )
-    if not _is_free(connection, session, statement.name.span, if_not_exists=statement.if_not_exists):
+    if not is_free(connection, session, statement.name.span, if_not_exists=statement.if_not_exists):
         return Result.ok()
     _check_connection(connection, statement.options, statement.span)
     session.catalogs.define(connection)
@@ -80,7 +81,7 @@ def _column(column: ddl.PhysicalColumn) -> PhysicalColumn:
     return PhysicalColumn(column.name.text, column.type, column.comment)
 
 
-def _is_free(thing: NamedDefinition, session: Session, span: Span, *, if_not_exists: bool) -> bool:
+def is_free(thing: NamedDefinition, session: Session, span: Span | None, *, if_not_exists: bool) -> bool:
     """Whether nothing has the name; raises CatalogError E1401 where that is not allowed."""
     if session.catalogs.twin_definition(thing, span) is None:
         return True
@@ -160,7 +161,7 @@ def alter_definition(statement: st.AlterModel | st.AlterConnection, session: Ses
                         hint=f"CREATE {kind.upper()} there, and DROP this one",
                     )
                 renamed = replace(found, path=replace(found.path, name=str(other).rpartition(".")[2]))
-            _is_free(renamed, session, other.span, if_not_exists=False)
+            is_free(renamed, session, other.span, if_not_exists=False)
             catalogs.undefine(found)
             catalogs.define(renamed)
             return Result.ok()
@@ -187,9 +188,9 @@ def alter_definition(statement: st.AlterModel | st.AlterConnection, session: Ses
     return Result.ok()
 
 
-def drop_definition(statement: st.DropModel | st.DropConnection, session: Session) -> Result:
-    """Forget a model or connection."""
-    kind = "model" if isinstance(statement, st.DropModel) else CONNECTION
+def drop_definition(statement: st.DropModel | st.DropConnection | st.DropProcedure, session: Session) -> Result:
+    """Forget a model, connection or procedure."""
+    kind = _KINDS[type(statement)]
     catalogs, name = session.catalogs, statement.name
     if statement.if_exists and catalogs.find_definition(kind, catalogs.qualify(name.parts)) is None:
         return Result.ok()
@@ -205,6 +206,13 @@ def drop_definition(statement: st.DropModel | st.DropConnection, session: Sessio
         _check_unused(found, session, name.span)
     catalogs.undefine(found)
     return Result.ok()
+
+
+_KINDS: dict[type[st.Statement], str] = {
+    st.DropModel: "model",
+    st.DropConnection: CONNECTION,
+    st.DropProcedure: "procedure",
+}
 
 
 def _check_unused(connection: CatalogConnection, session: Session, span: Span) -> None:

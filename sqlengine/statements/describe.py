@@ -23,8 +23,10 @@ from sqlengine.text.functions import function_kind, signature_texts
 
 if TYPE_CHECKING:
     import sqlengine.statements.definitions as _definitions
+    import sqlengine.statements.procedures as _procedures
 else:
     _definitions = Room("sqlengine.statements.definitions")
+    _procedures = Room("sqlengine.statements.procedures")
 
 __all__ = ["column_rows", "describe", "described_schema"]
 
@@ -75,6 +77,8 @@ def describe(statement: st.Describe, session: Session) -> Result:
         case "FUNCTION":
             with pointing_at(statement.name.span):
                 return _facts(_function_facts(statement.name.parts[-1], session))
+        case "PROCEDURE":
+            return _procedures.described_procedure(statement, session)
         case "MODEL":
             return _definitions.described_model(statement, session)
         case "CONNECTION":
@@ -84,7 +88,7 @@ def describe(statement: st.Describe, session: Session) -> Result:
                 f"DESCRIBE {statement.kind} cannot be carried out by this engine",
                 code="E1604",
                 span=statement.span,
-                hint="DESCRIBE takes TABLE, CATALOG, DATABASE, FUNCTION, MODEL, CONNECTION and JOB",
+                hint="DESCRIBE takes TABLE, CATALOG, DATABASE, FUNCTION, PROCEDURE, MODEL, CONNECTION and JOB",
             )
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.lasting as _lasting
     import sqlengine.statements.materialized_tables as _materialized_tables
     import sqlengine.statements.prepared as _prepared
+    import sqlengine.statements.procedures as _procedures
     import sqlengine.statements.returning as _returning
 else:
     _filling = Room("sqlengine.database.filling")
@@ -33,6 +34,7 @@ else:
     _explain = Room("sqlengine.statements.explain")
     _jobs = Room("sqlengine.statements.jobs")
     _prepared = Room("sqlengine.statements.prepared")
+    _procedures = Room("sqlengine.statements.procedures")
     _returning = Room("sqlengine.statements.returning")
     _file_catalog = Room("sqlengine.statements.file_catalog")
     _lasting = Room("sqlengine.statements.lasting")
@@ -52,13 +54,15 @@ def execute(statement: st.Statement, session: Session) -> Result:
         return _jobs.stop_job(statement, session)
     if isinstance(statement, st.CreateSavepoint):
         return _jobs.create_savepoint(statement, session)
+    if isinstance(statement, st.Call):
+        return _procedures.call(statement, session)
     if type(statement) not in _RUN:
-        words = " ".join(without_header(statement.text).split()[: 1 if isinstance(statement, st.Call) else 2]).upper()
+        words = " ".join(without_header(statement.text).split()[:2]).upper()
         raise UnsupportedError(
             f"{words} cannot be carried out by this engine",
             code="E1604",
             span=statement.span,
-            hint=_INSTEAD.get(type(statement), "docs/flink-compatibility.md says what is not there"),
+            hint="docs/flink-compatibility.md says what is not there",
         )
     late = _refresh_due(statement, session) if session.views.schedule else ()
     run = _with_others.get(type(statement)) or _run_of(statement)
@@ -170,7 +174,7 @@ _DEFINITIONS = (
     ddl.CreateTable, st.DropTable, ddl.AlterTable, st.CreateView, st.CreateMaterializedView, st.DropView, st.DropMaterializedView,
     ddl.AlterView, ddl.AlterMaterializedTable, st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog,
     st.DropDatabase, st.DropCatalog, st.CreateModel, st.AlterModel, st.DropModel, st.CreateConnection, st.AlterConnection,
-    st.DropConnection,
+    st.DropConnection, st.CreateProcedure, st.DropProcedure,
 )  # fmt: skip
 """Statements after which the files of catalogs say something else."""
 
@@ -185,10 +189,6 @@ _AT_A_VERSION = (
 )  # fmt: skip
 """Statements that read definitions and rows as they are after the last epoch, and take the lock at most to commit."""
 _DEFINE_NOTHING = (st.Subscribe, st.Explain, st.Backup)
-
-
-_INSTEAD: dict[type[st.Statement], str] = {st.Call: "there are no procedures; HELP lists the statements of the shell"}
-"""What to do instead of statements of Flink that are not there."""
 
 
 _RUN: dict[type[st.Statement], str] = {
@@ -239,6 +239,8 @@ _RUN: dict[type[st.Statement], str] = {
     st.CreateConnection: "definitions:create_connection",
     st.AlterConnection: "definitions:alter_definition",
     st.DropConnection: "definitions:drop_definition",
+    st.CreateProcedure: "procedures:create_procedure",
+    st.DropProcedure: "definitions:drop_definition",
     st.Prepare: "prepared:prepare",
     st.ExecutePrepared: "prepared:execute_prepared",
     st.Deallocate: "prepared:deallocate",

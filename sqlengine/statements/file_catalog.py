@@ -135,6 +135,8 @@ def definitions(catalog: Catalog) -> str:
         parts.append(_created(database))
         parts.append(f"USE {quoted(database.name)};\n")
         for definition in database.definitions.values():
+            if not definition.is_kept:
+                continue
             parts.append(definition_text(definition, name=quoted(definition.path.name), masked=False) + ";\n")
         for thing in database.objects.values():
             parts.append(create_text(thing, name=quoted(thing.path.name), masked=False) + ";\n")

@@ -24,7 +24,15 @@ from sqlengine.user_functions.declare import (
 )
 from sqlengine.user_functions.process import ProcessTableFunction, declaration
 
-__all__ = ["alter_function", "create_function", "drop_function", "register", "unregister"]
+__all__ = [
+    "alter_function",
+    "check_language",
+    "create_function",
+    "drop_function",
+    "load_object",
+    "register",
+    "unregister",
+]
 
 
 def create_function(statement: st.CreateFunction, session: Session) -> Result:
@@ -32,7 +40,7 @@ def create_function(statement: st.CreateFunction, session: Session) -> Result:
     name, span = statement.name.parts[-1], statement.name.span
     if statement.if_not_exists and name.upper() in session.user_functions:
         return Result.ok()
-    _check_language(statement.language, statement.span)
+    check_language(statement.language, statement.span)
     if name.upper() in session.user_functions:
         raise CatalogError(
             f'there is a function "{name}" already',
@@ -40,7 +48,7 @@ def create_function(statement: st.CreateFunction, session: Session) -> Result:
             span=span,
             hint="DROP FUNCTION first, or ALTER FUNCTION",
         )
-    function = _load(statement.identifier, statement.identifier_span)
+    function = load_object(statement.identifier, statement.identifier_span)
     _put(session, name, function, statement.identifier, span, own=statement.temporary)
     return Result.ok()
 
@@ -52,9 +60,16 @@ def alter_function(statement: st.AlterFunction, session: Session) -> Result:
         if statement.if_exists:
             return Result.ok()
         raise _unknown(session, name, statement.name.span)
-    _check_language(statement.language, statement.span)
+    check_language(statement.language, statement.span)
     own = name.upper() in session.own_functions
-    _put(session, name, _load(statement.identifier, statement.span), statement.identifier, statement.name.span, own=own)
+    _put(
+        session,
+        name,
+        load_object(statement.identifier, statement.span),
+        statement.identifier,
+        statement.name.span,
+        own=own,
+    )
     return Result.ok()
 
 
@@ -108,7 +123,8 @@ def _unknown(session: Session, name: str, span: Span | None) -> CatalogError:
     )
 
 
-def _check_language(language: str | None, span: Span) -> None:
+def check_language(language: str | None, span: Span) -> None:
+    """Raises UnsupportedError E1604 for functions and procedures that are not in Python."""
     if language != "PYTHON":
         raise UnsupportedError(
             f"functions in {language or 'JAVA'} cannot be run: there is no JVM here",
@@ -118,7 +134,8 @@ def _check_language(language: str | None, span: Span) -> None:
         )
 
 
-def _load(identifier: str, span: Span) -> Any:
+def load_object(identifier: str, span: Span) -> Any:
+    """The object of a path `package.module.name`. Raises CatalogError E1443."""
     path, _, name = identifier.rpartition(".")
     try:
         module = importlib.import_module(path)

@@ -110,7 +110,7 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
         for database in catalog.databases.values():
             name = f"{quoted(catalog.name)}.{quoted(database.name)}"
             keep(("database", catalog.name, database.name), database_text(database, name=name, masked=False))
-            for definition in database.definitions.values():
+            for definition in (d for d in database.definitions.values() if d.is_kept):
                 keep((definition.kind, *definition.path.parts), definition_text(definition, masked=False))
             for thing in database.objects.values():
                 kind = kind_of(thing)
@@ -173,7 +173,7 @@ def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -
             statement = parse_statement(definitions[place].text)
             assert isinstance(statement, st.CreateFunction)
             functions.create_function(statement, session)
-    for place in (*places.get("connection", []), *places.get("model", [])):
+    for place in (*places.get("connection", []), *places.get("model", []), *places.get("procedure", [])):
         with _kept_when_it_fails(durable, place, definitions[place]):
             carry_out(parse_statement(definitions[place].text), session)
     for place in (*places.get("table", []), *places.get("view", [])):

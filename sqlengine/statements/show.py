@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from runtime.core.errors import CatalogError, UnsupportedError, pointing_at
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, INT, STRING
 from sqlengine.api.result import Result
@@ -24,6 +26,11 @@ from sqlengine.statements.create_text import (
     view_text,
 )
 from sqlengine.statements.describe import column_rows, described_schema
+
+if TYPE_CHECKING:
+    import sqlengine.statements.procedures as _procedures
+else:
+    _procedures = Room("sqlengine.statements.procedures")
 
 __all__ = ["show"]
 
@@ -194,6 +201,10 @@ def _create_definition(kind: str) -> Callable[[st.Show, Session], Result]:
     return make
 
 
+def _procedure_names(statement: st.Show, session: Session) -> Result:
+    return _list("procedure name", _procedures.procedure_names(statement, session), statement)
+
+
 def _text(text: str) -> Result:
     return Result.table(Schema.of(("result", STRING.not_null())), [[text]])
 
@@ -235,5 +246,5 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "CREATE MODEL": _create_definition("model"),
     "CONNECTIONS": _definitions("connection name", "connection"),
     "CREATE CONNECTION": _create_definition("connection"),
-    "PROCEDURES": _nothing("procedure name"),
+    "PROCEDURES": _procedure_names,
 }

@@ -18,13 +18,19 @@ _LIBRARIES = (*{sysconfig.get_path(name) + os.sep for name in ("stdlib", "pureli
 _MOST_FRAMES = 10
 
 
-def failed_call(name: str, error: BaseException, where: str) -> ExpressionError:
+def failed_call(
+    name: str,
+    error: BaseException,
+    where: str,
+    kind: str = "function",
+    hint: str = "filter out such rows, or have it return None",
+) -> ExpressionError:
     """The error E2110 for an exception that a function has raised; `where` follows "failed". Its trace has the frames of the
     user's code, the outermost first: those of the engine and of libraries are left out. A function may be of a library."""
     made = ExpressionError(
-        f"the Python function {name} failed{where}: {type(error).__name__}: {error}",
+        f"the Python {kind} {name} failed{where}: {type(error).__name__}: {error}",
         code="E2110",
-        hint="filter out such rows, or have it return None",
+        hint=hint,
     )
     found = [code for code in _codes(error.__traceback__) if not code[0].co_filename.startswith(_OURS)]
     users = [code for code in found if not code[0].co_filename.startswith(_LIBRARIES)]

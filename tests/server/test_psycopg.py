@@ -244,3 +244,16 @@ def test_settings(client: psycopg.Connection) -> None:
     assert client.info.parameter_status(
         "server_version",
     ).startswith("15.0 (sqlengine")  # type: ignore[union-attr]
+
+
+def test_call_gives_the_rows_of_a_procedure(client: psycopg.Connection) -> None:
+    client.execute("CREATE PROCEDURE one AS 'tests.unit.environment.procedures_of_users.one' LANGUAGE PYTHON")
+    found = client.execute("CALL one(%s, by => 3)", (2,))
+    assert found.fetchall() == [(2, "two"), (6, "times")]
+    assert [column.name for column in found.description or ()] == ["n", "word"]
+    client.execute("CREATE TABLE rows_of (id INT)")
+    with pytest.raises(psycopg.errors.Error, match="E1230"):
+        client.execute("CALL sys.compact()")
+    client.execute("CREATE PROCEDURE fill AS 'tests.unit.environment.procedures_of_users.Fill' LANGUAGE PYTHON")
+    assert client.execute("CALL fill(2)").fetchone() == (2,)
+    assert client.execute("SELECT COUNT(*) FROM rows_of").fetchone() == (2,)

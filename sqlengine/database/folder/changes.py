@@ -55,7 +55,9 @@ Body = Sequence[bytes | memoryview]
 """In pieces, which stand one after another."""
 JOB_KINDS = ("job", "checkpoint", "failure")
 """What is known of a job: its statement, the number of the checkpoint that counts, why it has failed."""
-KINDS = ("catalog", "database", "table", "view", "materialized view", "function", "model", "connection", *JOB_KINDS)
+KINDS = (
+    "catalog", "database", "table", "view", "materialized view", "function", "model", "connection", "procedure", *JOB_KINDS,
+)  # fmt: skip
 """What is defined."""
 Storage = tuple[str, str, str]
 """Under what rows are kept: the names of a catalog, a database and a table."""

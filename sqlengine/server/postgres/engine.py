@@ -30,7 +30,7 @@ __all__ = ["EngineStatement", "Subscription"]
 
 T = TypeVar("T")
 
-_PREPARED = (st.QueryStatement, st.Insert, st.Update, st.Delete)
+_PREPARED = (st.QueryStatement, st.Insert, st.Update, st.Delete, st.Call)
 _SHOWN_AT_ONCE = (st.Show, st.Describe, st.Explain)
 _JSON = (TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW)
 
