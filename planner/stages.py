@@ -13,6 +13,7 @@ from planner.rules.join import (
     convert_outer_to_inner,
     merge_joins,
     pull_common_conditions,
+    pull_time_condition,
     push_filter_across_join,
     push_semi_join_into_join,
     reorder_cross_joins,
@@ -55,6 +56,7 @@ from planner.rules.simplify import (
 from planner.rules.streaming import (
     check_sort,
     check_temporal_join,
+    check_time_conditions,
     check_window_time,
     convert_aggregate_to_window_aggregate,
     convert_join_to_interval_join,
@@ -101,6 +103,7 @@ _FILTERS = (
     push_filter_into_project.RULE,
     push_filter_into_join.RULE,
     push_condition_into_join.RULE,
+    pull_time_condition.RULE,
     push_filter_into_aggregate.RULE,
     push_filter_into_window_table.RULE,
     push_filter_into_over.RULE,
@@ -167,6 +170,13 @@ STAGES = (
         _FILTERS,
         Direction.TOP_DOWN,
         "The inferred conditions go where written ones would have gone.",
+    ),
+    Stage(
+        "check time conditions",
+        (check_time_conditions.RULE,),
+        Direction.TOP_DOWN,
+        "Conditions are where they stay; joins get no conditions any more that a filter would have to evaluate.",
+        fixpoint=False,
     ),
     Stage(
         "connect joins",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from planner.logical import nodes as n
 from planner.lower.consumers import require_append_only
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node, schema_of
+from planner.lower.time_filter import time_filter
 from planner.traits.changes import changes
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Field, Schema
+from runtime.expr.analysis import follows_time
 from runtime.expr.function import shown_name
 from runtime.expr.nodes import TRUE
 from runtime.plan.nodes import (
@@ -119,6 +121,8 @@ def _(plan: n.Values, run: Lowering, demand: Demand) -> Lowered:
 
 @lower_node.register
 def _(plan: n.Filter, run: Lowering, demand: Demand) -> Lowered:
+    if follows_time(plan.predicate) and not run.traits.batch:
+        return time_filter(plan, run)
     source = run.input(plan, 0, demand)
     return run.projected(source, plan.predicate, [(c, c.ref()) for c in plan.columns])
 

@@ -71,7 +71,7 @@ def _changes_for(plan: n.Sink, run: Lowering) -> PhysicalNode:
         raise _updates_into_append_sink(plan, run)
     wants_before = accepted.update_before
     if key is None:
-        if not wants_before:
+        if kinds.update and not wants_before:
             raise PlanningError(
                 f"table {_short(plan.name)} takes updates by key, but has no primary key",
                 code="E1704",

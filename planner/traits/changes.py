@@ -16,7 +16,7 @@ from planner.traits.context import TraitContext
 from planner.traits.keys import upsert_keys
 from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogMode
 from runtime.core.node import Node, node
-from runtime.expr.analysis import columns_of
+from runtime.expr.analysis import columns_of, follows_time
 from runtime.expr.nodes import ColumnRef, SortKey
 
 __all__ = ["ALL_CHANGES", "INSERTS", "Changes", "changes", "filters_on_key", "is_append_only"]
@@ -59,6 +59,8 @@ def is_append_only(plan: LogicalNode, context: TraitContext) -> bool:
 
 def filters_on_key(plan: n.Filter, context: TraitContext) -> bool:
     """Whether the predicate reads only columns of one upsert key, so that a row passes for its whole life or never."""
+    if follows_time(plan.predicate):
+        return False
     reads = columns_of(plan.predicate)
     return any(reads <= key for key in upsert_keys(plan.input, context))
 
@@ -102,8 +104,13 @@ def _(plan: n.Values, context: TraitContext) -> Changes:
     return INSERTS
 
 
+@_changes.register
+def _(plan: n.Filter, context: TraitContext) -> Changes:
+    given = changes(plan.input, context)
+    return given.union(Changes(delete=True)) if follows_time(plan.predicate) else given
+
+
 @_changes.register(n.Project)
-@_changes.register(n.Filter)
 @_changes.register(n.Expand)
 @_changes.register(n.AssignWatermark)
 @_changes.register(n.Unnest)

@@ -16,6 +16,7 @@ from planner.traits.changes import is_append_only
 from planner.traits.context import TraitContext
 from runtime.core.errors import PlanningError, Span
 from runtime.core.options import text_option
+from runtime.expr.analysis import conjuncts, follows_time
 from runtime.expr.function import ScalarFunction
 from runtime.expr.nodes import Call, Expr, walk
 
@@ -55,7 +56,8 @@ def _culprit(expr: Expr, context: TraitContext) -> Call | None:
 def _expressions(plan: LogicalNode) -> list[Expr]:
     match plan:
         case n.Filter(predicate=predicate):
-            return [predicate]
+            # What follows the time that passes knows the rows that it has let in.
+            return [part for part in conjuncts(predicate) if not follows_time(part)]
         case n.Project(items=items):
             # PROCTIME() marks a column, it is not a value that is stored.
             return [expr for column, expr in items if not column.type.is_proctime]

@@ -29,6 +29,7 @@ from runtime.expr.nodes import (
 from runtime.expr.typing import comparison_type
 
 __all__ = [
+    "PASSING_TIME",
     "can_fail",
     "cast_can_fail",
     "columns_of",
@@ -38,11 +39,13 @@ __all__ = [
     "contains_subquery",
     "contains_window_call",
     "disjuncts",
+    "follows_time",
     "input_refs",
     "is_constant",
     "is_constant_itself",
     "is_deterministic",
     "is_dynamic",
+    "is_dynamic_otherwise",
     "is_false",
     "is_null_literal",
     "is_true",
@@ -52,6 +55,9 @@ __all__ = [
 ]
 
 T = TypeVar("T", bound=Expr)
+
+PASSING_TIME = "MZ_NOW"
+"""The function that stands for the time that passes."""
 
 
 def columns_of(expr: Expr | Iterable[Expr]) -> frozenset[int]:
@@ -133,6 +139,16 @@ def is_deterministic(expr: Expr, functions: FunctionRegistry) -> bool:
 def is_dynamic(expr: Expr, functions: FunctionRegistry) -> bool:
     """Whether the value may differ from epoch to epoch (CURRENT_TIMESTAMP)."""
     return _any_call(expr, functions, lambda f: f.dynamic)
+
+
+def follows_time(expr: Expr) -> bool:
+    """Whether the time that passes is in it, so that as a condition it lets a row in and out without a change of it."""
+    return any(isinstance(part, Call) and part.function == PASSING_TIME for part in walk(expr))
+
+
+def is_dynamic_otherwise(expr: Expr, functions: FunctionRegistry) -> bool:
+    """Whether the value may differ from epoch to epoch for another reason than `follows_time`."""
+    return _any_call(expr, functions, lambda f: f.dynamic and f.name.upper() != PASSING_TIME)
 
 
 def _any_call(expr: Expr, functions: FunctionRegistry, test: Callable[[ScalarFunction], bool]) -> bool:

@@ -18,7 +18,7 @@ from runtime.core.types import DataType
 from runtime.expr.columns import integers_of
 from runtime.expr.time_range import limits, outside
 
-__all__ = ["instant_to_local", "local_to_instant", "result_to_instant"]
+__all__ = ["instant_to_local", "is_fixed_zone", "local_to_instant", "result_to_instant"]
 
 _UTC = frozenset({"UTC", "Z", "GMT", "Etc/UTC"})
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -69,6 +69,11 @@ def _by_seconds(values: Numbers, convert: Callable[[Numbers], Numbers]) -> Numbe
     far = (moved <= _LEAST // _SECOND) | (moved >= _GREATEST // _SECOND)
     ends = np.where(moved < 0, _LEAST, _GREATEST)
     return np.where(far, ends, np.where(far, 0, moved) * _SECOND + rest)
+
+
+def is_fixed_zone(time_zone: str) -> bool:
+    """Whether the clocks of a zone are never put on or back."""
+    return time_zone in _UTC or time_zone.startswith(("+", "-"))
 
 
 def instant_to_local(values: Numbers, time_zone: str, unit: str) -> Numbers:

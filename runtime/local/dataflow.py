@@ -479,8 +479,9 @@ def _image(vertex: Vertex) -> SavedOperator:
 
 
 def _timer(node: PhysicalNode, operator: Operator) -> int | None:
-    """What follows the clock and holds rows may give some at any time."""
-    return 0 if Follows.CLOCK in node.follows() and operator.state_size.rows else operator.next_timer()
+    """What follows the clock and holds rows may give some at any time, if it does not know when."""
+    at_any_time = Follows.CLOCK in node.follows() and not node.knows_timers
+    return 0 if at_any_time and operator.state_size.rows else operator.next_timer()
 
 
 def _together(parts: Sequence[ChangelogBatch | None], *, coded: bool) -> ChangelogBatch | None:

@@ -16,6 +16,7 @@ __all__ = ["build_operator"]
 _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.ValuesExec: "runtime.operators.stateless:ValuesOperator",
     plan.CalcExec: "runtime.operators.calc:CalcOperator",
+    plan.TimeFilterExec: "runtime.operators.time_filter:TimeFilterOperator",
     plan.WatermarkExec: "runtime.operators.watermark:WatermarkOperator",
     plan.UnionExec: "runtime.operators.stateless:UnionOperator",
     plan.DropUpdateBeforeExec: "runtime.operators.stateless:DropUpdateBeforeOperator",

@@ -167,7 +167,8 @@ class Operator:
 
     def next_timer(self) -> int | None:
         """The processing time, milliseconds, at which `step` has something to do although nothing comes; None: never.
-        Not asked of an operator that holds rows and whose node follows the clock: that is asked often."""
+        Not asked of an operator that holds rows and whose node follows the clock, unless the node says that it
+        `knows_timers`: others have steps often."""
         return None
 
     @property

@@ -102,6 +102,8 @@ class PhysicalNode(Node):
     """What it does with the table of a connector (fields `table` and `name`), if it has one."""
     sets_time: ClassVar[bool] = False
     """Whether the watermark is made here."""
+    knows_timers: ClassVar[bool] = False
+    """Whether its operator, which follows the clock, tells when it has something to do (`Operator.next_timer`)."""
     in_driver: ClassVar[bool] = False
     """Whether no task may run it: its watermark follows its state."""
     advice: ClassVar[str] = "aggregate or join in windows, or limit the input"

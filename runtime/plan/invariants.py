@@ -32,6 +32,7 @@ from runtime.plan.part_invariants import (
 )
 from runtime.plan.parts import JoinKind
 from runtime.plan.pattern import UNIVERSAL, MatchValue, ValueSide
+from runtime.plan.time_filter_nodes import NOW
 from runtime.plan.walk import walk
 from runtime.plan.windows import AttachedWindow
 from runtime.spi.lookup import LookupTable
@@ -96,6 +97,8 @@ class _Check(NodeParts):
                 return self._processed(self.node)
             case p.RecursiveExec():
                 return self._looped(self.node)
+            case p.TimeFilterExec():
+                return self._let_in(self.node)
             case p.VectorSearchExec(left=source, query=query):
                 self._expression(query, source.schema.types, "query")
                 return searched_types(self.node)
@@ -170,6 +173,22 @@ class _Check(NodeParts):
                 return schema.types
             case _:
                 raise AssertionError(self.node)
+
+    def _let_in(self, node: p.TimeFilterExec) -> Sequence[DataType]:
+        source = node.input.schema.types
+        for index, bound in enumerate(node.bounds):
+            self._expression(bound.value, source, "bounds", index, "value")
+            self._expression(bound.moment, (NOW,), "bounds", index, "moment")
+            if (
+                bound.moment.type.root not in (*TIMES, TypeRoot.DATE)
+                or bound.value.type.arrow != bound.moment.type.arrow
+            ):
+                raise placed(Wrong("it is a point in time, as the moment is"), "bounds", index, "value")
+            if bound.unless is not None:
+                self._condition(bound.unless, source, "bounds", index, "unless")
+        if not node.keys:
+            raise Wrong("at least one bound of a column is wanted").within("bounds")
+        return source
 
     def _looped(self, node: p.RecursiveExec) -> Sequence[DataType]:
         if not node.parts:

@@ -50,6 +50,7 @@ from runtime.plan.row_nodes import (
     WatermarkExec,
 )
 from runtime.plan.snapshot_nodes import SnapshotJoinExec
+from runtime.plan.time_filter_nodes import TimeBound, TimeFilterExec
 from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, WindowTableExec, WindowTopNExec
 
 __all__ = [
@@ -85,6 +86,8 @@ __all__ = [
     "SortSpec",
     "SourceExec",
     "TemporalJoinExec",
+    "TimeBound",
+    "TimeFilterExec",
     "ToChangelogExec",
     "TopNExec",
     "UnionExec",

@@ -21,11 +21,21 @@ from runtime.core import changelog, schema, types
 from runtime.core.errors import FormatError
 from runtime.core.node import Node, node_fields
 from runtime.expr import nodes as expressions
-from runtime.plan import nodes, parts, pattern, windows
+from runtime.plan import nodes, parts, pattern, time_filter_nodes, windows
 
 __all__ = ["CLASSES", "encode_fields", "encode_value"]
 
-_MODULES: tuple[ModuleType, ...] = (nodes, parts, pattern, windows, expressions, types, schema, changelog)
+_MODULES: tuple[ModuleType, ...] = (
+    nodes,
+    parts,
+    pattern,
+    windows,
+    time_filter_nodes,
+    expressions,
+    types,
+    schema,
+    changelog,
+)
 _OF_LOGICAL_PLANS = (
     expressions.Column, expressions.ColumnRef, expressions.OuterRef, expressions.Parameter, expressions.SubqueryExpr,
     expressions.AggregateCall, expressions.WindowCall, expressions.SortKey,

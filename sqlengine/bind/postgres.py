@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from runtime.core.errors import Span, TypeMismatchError, UnsupportedError
 from runtime.core.types import (
+    BIGINT,
     INTERVAL_SECOND,
     STRING,
     TIMESTAMP,
@@ -156,6 +157,14 @@ def _round(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr
     """ROUND of double precision takes halves to the even number."""
     even = len(args) == 1 and args[0].type.is_approximate
     return scalar_call(binder, "PG_ROUND_EVEN" if even else "ROUND", args, span)
+
+
+def _point(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """A point in time, which may be given as milliseconds since 1970."""
+    (value,) = args
+    if not value.type.is_numeric:
+        return value
+    return scalar_call(binder, "TO_TIMESTAMP_LTZ", [cast_to(value, BIGINT, span), Literal(3, _INT)], span)
 
 
 def _numeric(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
@@ -381,6 +390,7 @@ RULES: dict[str, _Rule] = {
     "PG_ROUNDED": _rounded,
     "PG_ROUND": _round,
     "PG_NUMERIC": _numeric,
+    "PG_POINT": _point,
     "PG_TEXT": _text,
     "PG_SLICE": _slice,
     "PG_ARRAY_LENGTH": _array_length,

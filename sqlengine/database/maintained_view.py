@@ -15,6 +15,7 @@ from runtime.core.wakeup import nobody
 from runtime.local.job import Job
 from runtime.plan.nodes import SinkExec
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.view_traits import waits_for_time
 
 if TYPE_CHECKING:
     from sqlengine.database.scheduler import Share
@@ -102,7 +103,7 @@ class MaintainedView:
             self.seconds = time.perf_counter() - started
         if self.contents is not None:
             self.contents.tell_time(self.job.dataflow.watermark, self.job.dataflow.idle)
-        if self.job.finished:
+        if self.job.finished and not waits_for_time(self.job):
             self.close()
         return moved
 

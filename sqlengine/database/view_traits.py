@@ -14,7 +14,7 @@ from runtime.plan.base import Follows
 from runtime.plan.nodes import ProcessTablesExec
 from runtime.plan.walk import expressions_of
 
-__all__ = ["calls_out", "follows_time", "may_gather", "reads_outside"]
+__all__ = ["calls_out", "follows_time", "may_gather", "reads_outside", "waits_for_time"]
 
 
 def reads_outside(job: Job) -> bool:
@@ -26,6 +26,12 @@ def follows_time(job: Job) -> bool:
     """Whether something may happen in a job when no input comes: windows of processing time, state that expires, or an
     operator that waits."""
     return any(v.node.acts_without_input for v in job.dataflow.vertices)
+
+
+def waits_for_time(job: Job) -> bool:
+    """Whether rows will come in or leave when time passes, though no input comes any more."""
+    vertices = job.dataflow.vertices
+    return any(v.node.knows_timers and v.operator is not None and v.operator.state_size.rows for v in vertices)
 
 
 def calls_out(job: Job, functions: FunctionRegistry, by_users: Collection[str]) -> bool:

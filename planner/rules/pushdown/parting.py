@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from planner.rule import RuleContext
-from runtime.expr.analysis import can_fail, columns_of, conjuncts, contains_subquery, is_deterministic, is_dynamic
+from runtime.expr.analysis import (
+    can_fail,
+    columns_of,
+    conjuncts,
+    contains_subquery,
+    follows_time,
+    is_deterministic,
+    is_dynamic_otherwise,
+)
 from runtime.expr.nodes import Expr
 
 __all__ = ["movable", "part", "part_by"]
@@ -14,16 +22,17 @@ __all__ = ["movable", "part", "part_by"]
 def movable(condition: Expr, context: RuleContext, *, may_fail: bool = False) -> bool:
     """Whether a condition gives the same answer wherever it is asked.
 
-    Not chance and not the clock: both depend on when they are asked. `may_fail`: a condition that fails on some rows
-    is welcome too, because the new place sees no row (or value) that the old one did not.
+    Not chance and not the clock: both depend on when they are asked. A condition that follows the time that passes
+    (`MZ_NOW()`) holds at a time, wherever it stands, and has to reach a filter. `may_fail`: a condition that fails on
+    some rows is welcome too, because the new place sees no row (or value) that the old one did not.
     """
     if (
         contains_subquery(condition)
         or not is_deterministic(condition, context.functions)
-        or is_dynamic(condition, context.functions)
+        or is_dynamic_otherwise(condition, context.functions)
     ):
         return False
-    return may_fail or not can_fail(condition, context.functions)
+    return may_fail or follows_time(condition) or not can_fail(condition, context.functions)
 
 
 def part(

@@ -8,7 +8,8 @@
 
 Streaming: rows that cannot contribute never enter the join's state. Not applied to the padded side of an outer join
 (a row that `q` removes from Y would come out padded), to the versioned side of a temporal join (the version before
-would be seen), nor to a condition that may fail on rows without a partner.
+would be seen), nor to a condition that may fail on rows without a partner. What follows the time that passes stays a
+filter where it reads both sides.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from planner.logical.build import filtered
 from planner.logical.nodes import Filter, Join, LogicalNode, TemporalJoin
 from planner.rule import Rule, RuleContext
 from planner.rules.pushdown.parting import movable, part, part_by
-from runtime.expr.analysis import columns_of
+from runtime.expr.analysis import columns_of, follows_time
 from runtime.expr.nodes import Expr
 from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import JoinKind
@@ -44,7 +45,12 @@ def push_filter_into_join(node: Filter, context: RuleContext) -> LogicalNode | N
         left, right = ({c.id for c in side.columns} for side in join.inputs)
         to_condition, kept = part_by(
             rest,
-            lambda c: bool(columns_of(c) & left) and bool(columns_of(c) & right) and movable(c, context, may_fail=True),
+            lambda c: (
+                bool(columns_of(c) & left)
+                and bool(columns_of(c) & right)
+                and movable(c, context, may_fail=True)
+                and not follows_time(c)
+            ),
         )
         rest = conjunction(kept)
     if not (to_left or to_right or to_condition):

@@ -12,7 +12,8 @@ from __future__ import annotations
 from planner.logical.build import filtered
 from planner.logical.nodes import Filter, LogicalNode, Scan
 from planner.rule import Rule, RuleContext
-from planner.rules.pushdown.parting import part
+from planner.rules.pushdown.parting import movable, part_by
+from runtime.expr.analysis import columns_of, follows_time
 from runtime.expr.nodes import Expr
 from runtime.expr.rewrite import to_column_refs, to_input_refs
 from runtime.spi.abilities import SupportsFilters
@@ -25,7 +26,9 @@ def push_filter_into_scan(node: Filter, context: RuleContext) -> LogicalNode | N
     if not isinstance(scan, Scan) or scan.table is None or not isinstance(scan.table, SupportsFilters):
         return None
     columns = scan.scanned
-    offered, kept = part(node.predicate, [c.id for c in columns], context)
+    offered, kept = part_by(
+        node.predicate, lambda c: len(columns_of(c)) > 0 and movable(c, context) and not follows_time(c)
+    )
     if not offered:
         return None
     asked = [to_input_refs(c, columns) for c in offered]

@@ -22,6 +22,8 @@ from planner.logical.nodes import (
 )
 from planner.rule import RuleContext
 from planner.traits.context import TraitContext
+from planner.traits.time_conditions import has_time_condition
+from runtime.expr.analysis import follows_time
 from runtime.expr.nodes import ColumnRef
 from runtime.plan.windows import AttachedWindow, WindowSpec
 
@@ -57,6 +59,11 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> tuple[Windowed, ...]:
         return traits.derive(_derive, source)
 
     match plan:
+        case Filter(predicate=predicate) if follows_time(predicate):
+            # Rows leave when their window has long ended.
+            return ()
+        case WindowTable(input=source) if has_time_condition(source):
+            return ()
         case WindowTable(start=start, end=end, window_time=time, window=window):
             return (Windowed(start.id, end.id, time.id, window),)
         case Project(input=source, items=items):

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.types import DATE, TIME, DataType, TypeRoot, timestamp, timestamp_ltz
+from runtime.expr.analysis import PASSING_TIME
 from runtime.expr.columns import from_numpy
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import Family
@@ -56,6 +57,11 @@ _declare("CURRENT_TIME", TIME, "The time of day in the session's time zone.", pa
 _declare("LOCALTIMESTAMP", timestamp(3), "The time in the session's time zone.", parentheses=False)
 _declare("CURRENT_DATE", DATE, "The date in the session's time zone.", parentheses=False)
 _declare("CURRENT_TIMESTAMP", timestamp_ltz(3), "The time now.", "NOW", "CURRENT_ROW_TIMESTAMP")
+_declare(
+    PASSING_TIME,
+    timestamp_ltz(3),
+    "The time that passes, in conditions of views: rows come and go with it. Not for values.",
+)
 _declare("PROCTIME", timestamp_ltz(3), "The time at which a row is processed; as a column, a time attribute.")
 
 

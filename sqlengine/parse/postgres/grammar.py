@@ -18,9 +18,9 @@ from sqlengine.parse.postgres.lexer import scan
 from sqlengine.parse.postgres.meanings import meaning
 from sqlengine.parse.postgres.one_row import always_a_row
 from sqlengine.parse.postgres.output_names import NO_NAME, cast_name, named, output_name
+from sqlengine.parse.postgres.passing_time import follows_time
 from sqlengine.parse.postgres.table_functions import rows_of
 from sqlengine.parse.postgres.types import NUMERIC, PLAIN, REFUSED
-from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import CreateMaterializedView, CreateView
 from sqlengine.parse.statements import StatementGrammar
 
@@ -49,19 +49,6 @@ _OF_TYPE = frozenset(
 """Types that may stand before a text in quotes, as in `jsonb '{}'`."""
 HEADER = "-- dialect: postgres\n"
 _S = TypeVar("_S", bound=Statement)
-_View = TypeVar("_View", CreateView, CreateMaterializedView)
-_CLOCK = frozenset(
-    (
-        "NOW",
-        "CURRENT_TIMESTAMP",
-        "CURRENT_ROW_TIMESTAMP",
-        "CURRENT_DATE",
-        "CURRENT_TIME",
-        "LOCALTIMESTAMP",
-        "LOCALTIME",
-        "PROCTIME",
-    )
-)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _BYTES = re.compile(r"\\x([0-9a-fA-F]{2})*")
 
@@ -96,24 +83,19 @@ class PostgresGrammar(StatementGrammar):
     # Views
 
     def _create_view(self, *, temporary: bool, replace: bool) -> CreateView:
-        return self._without_clock(super()._create_view(temporary=temporary, replace=replace))
+        made = super()._create_view(temporary=temporary, replace=replace)
+        return made.with_(query=self._following_time(made.query))
 
     def create_materialized(self, *, replace: bool) -> Statement:
         made = super().create_materialized(replace=replace)
-        return self._without_clock(made) if isinstance(made, CreateMaterializedView) else made
-
-    def _without_clock(self, made: _View) -> _View:
-        """Refuse a view whose conditions ask for the time: its rows would have to leave when time passes."""
-        for call in made.query.query.find_all(FunctionCall):
-            clause = call.find_ancestor(exp.Where, exp.Having, exp.Join)
-            if call.name.upper() in _CLOCK and clause is not None:
-                raise UnsupportedError(
-                    "a condition of a view cannot depend on the time that passes",
-                    span=span_of(call),
-                    text=self.text,
-                    hint="compare with the time in the query that reads the view, or use windows of event time",
-                )
+        if isinstance(made, CreateMaterializedView):
+            return made.with_(query=self._following_time(made.query))
         return made
+
+    def _following_time(self, query: QueryText) -> QueryText:
+        """The query of a view: rows come in and leave when time passes, so now in a condition is the time that passes."""
+        found = follows_time(query.query, self.text)
+        return query if found is None else QueryText(found, _written(found), query.span)
 
     # Order
 

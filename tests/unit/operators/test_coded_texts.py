@@ -92,6 +92,7 @@ NOT_OVER_FILES = {
     "Match",
     "ProcessTables",
     "SnapshotJoin",
+    "TimeFilter",
     "VectorSearch",
 }
 """Operators that no query over a file that only grows has, whose rows come from elsewhere, or that tests of their own

@@ -56,6 +56,7 @@ QUERIES = [
     "SELECT b.id, c.price FROM bids AS b"
     " LEFT JOIN LATERAL TABLE(SNAPSHOT(TABLE bids, load_completed_idle_timeout => INTERVAL '1' MINUTE)) AS c"
     " ON b.item = c.item AND b.price < c.price",
+    "SELECT id FROM bids WHERE at > CAST(MZ_NOW() AS TIMESTAMP(3)) AND (id = 1 OR at <= MZ_NOW() + INTERVAL '1' HOUR)",
     "SELECT * FROM FROM_CHANGELOG(TABLE codes)",
     "SELECT * FROM TO_CHANGELOG(TABLE items)",
     "SELECT i.name, s.id FROM items AS i LEFT JOIN LATERAL TABLE(VECTOR_SEARCH("
