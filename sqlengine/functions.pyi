@@ -874,6 +874,12 @@ def month(datetime: Operand, /) -> Expression:
     SQL: MONTH(<DATETIME>)
     """
 
+def mz_now() -> Expression:
+    """The time that passes, in conditions of views: rows come and go with it. Not for values.
+
+    SQL: MZ_NOW()
+    """
+
 def now() -> Expression:
     """The time now.
 

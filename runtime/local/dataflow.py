@@ -37,7 +37,7 @@ from runtime.operators.guards import guarded
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, SplitRows
 from runtime.operators.sink import SinkOperator
 from runtime.operators.watermark import WatermarkOperator
-from runtime.plan.base import BY_ROW, Follows
+from runtime.plan.base import BY_ROW
 from runtime.plan.distribution import distribution, leaves_memory
 from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec, WatermarkExec
@@ -479,9 +479,8 @@ def _image(vertex: Vertex) -> SavedOperator:
 
 
 def _timer(node: PhysicalNode, operator: Operator) -> int | None:
-    """What follows the clock and holds rows may give some at any time, if it does not know when."""
-    at_any_time = Follows.CLOCK in node.follows() and not node.knows_timers
-    return 0 if at_any_time and operator.state_size.rows else operator.next_timer()
+    """What follows the clock and holds rows may give some at any time, if nothing tells when."""
+    return 0 if node.polled and operator.state_size.rows else operator.next_timer()
 
 
 def _together(parts: Sequence[ChangelogBatch | None], *, coded: bool) -> ChangelogBatch | None:

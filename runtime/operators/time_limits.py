@@ -72,7 +72,7 @@ class Limits:
         whole = times // per
         exact = whole * per == times
         after = _from_here_on(bound)
-        return np.where(exact & ~after, whole, whole + 1) - shift
+        return np.where(exact & (not after), whole, whole + 1) - shift
 
     def _searched(self, number: int, values: pa.Array, time: EpochTime) -> np.ndarray:
         """The first millisecond at which the moment has passed the value, halving the time in which it may be."""

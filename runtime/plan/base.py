@@ -192,6 +192,11 @@ class PhysicalNode(Node):
         return Follows.CLOCK in self.follows() or self.expires
 
     @property
+    def polled(self) -> bool:
+        """Whether rows that it holds may come out at any time, and nothing tells when."""
+        return Follows.CLOCK in self.follows() and not self.knows_timers
+
+    @property
     def acts_without_input(self) -> bool:
         """Whether something may happen when no row comes."""
         acting = Follows.EVENT_TIME | Follows.CLOCK | Follows.OUTSIDE | Follows.END
