@@ -134,7 +134,7 @@ class Session:
         self.python_tables: dict[str, SourceTable] = {}
         """Rows that Python has given, for as long as a table reads them."""
         self._reading: Reading | None = None
-        """What the statement at hand reads; None while it holds the lock of tables in memory, and reads what they are."""
+        """What the statement at hand reads; None while it holds the lock of tables in memory."""
         self._filling: tuple[CatalogTable | MaterializedView, MemoryTable] | None = None
         self.epoch: OpenEpoch | None = None
         """What the session has changed since BEGIN EPOCH."""
@@ -142,12 +142,12 @@ class Session:
         """Whether jobs start anew although there are checkpoints of them."""
         self.job_names: Counter[str] = Counter()
         self.harness = Harness()  # What tests change.
-        self.information: InformationSchema | None = None
-        """Set by the environment, which knows how columns are bound."""
+        self.information: InformationSchema | None = None  # Set by the environment, which knows how columns are bound.
         self.environment: Callable[[], Any] = lambda: None  # What procedures of users get; set by the environment.
         self.inserts_in_background = False
-        """Whether an INSERT whose input ends is a job in the background, too, where it shares no table in memory: so
-        that a prompt comes back at once."""
+        """Whether an INSERT whose input ends is a job in the background, too, where it shares no table in memory."""
+        self.queries_follow = False
+        """Whether a query that is a stream follows tables in memory and views; otherwise it reads what they are now."""
         self.notes: list[tuple[str, Span | None]] = []
         """What the statement at hand may have got wrong, with the place in its text."""
         self.noted_options: dict[str, str] = {}

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import ipaddress
 import os
 import signal
 import ssl
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from runtime.core.errors import OptionError, SqlEngineError
 from runtime.core.logs import Log
+from runtime.core.rooms import Room
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.server.postgres.listener import PostgresServer
 from sqlengine.server.postgres.scram import Verifier
+
+if TYPE_CHECKING:
+    import sqlengine.server.gateway.listener as _listener
+    import sqlengine.server.gateway.routes as _routes
+else:
+    _listener = Room("sqlengine.server.gateway.listener")
+    _routes = Room("sqlengine.server.gateway.routes")
 
 __all__ = ["Serving", "serve", "users_of"]
 
@@ -34,6 +44,7 @@ class Serving:
     tls_key: str | None = None
     tls_required: bool = False
     max_connections: int = 1000
+    gateway: str | None = None
 
 
 def serve(serving: Serving, options: Mapping[str, str]) -> int:
@@ -42,42 +53,84 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
     Raises OptionError for arguments that do not go together, DatabaseError when the database cannot be opened, and what
     the first file raises.
     """
-    host, port = _address(serving.postgres)
     users = None if serving.users is None else users_of(serving.users)
-    if users is None and not _is_loopback(host):
-        raise OptionError(
-            f"{host} can be reached from other machines, and nobody would need a password",
-            code="E1500",
-            hint="give --users FILE, or serve 127.0.0.1",
-        )
     tls = _tls(serving)
+    addresses = [_address(at) for at in (serving.postgres, serving.gateway) if at is not None]
+    for host, _ in addresses:
+        if users is None and not _is_loopback(host):
+            raise OptionError(
+                f"{host} can be reached from other machines, and nobody would need a password",
+                code="E1500",
+                hint="give --users FILE, or serve 127.0.0.1",
+            )
     with TableEnvironment.create(options, path=serving.database) as environment:
         if serving.init is not None:
             _run_first(environment, serving.init)
         server = PostgresServer(
             environment, users=users, tls=tls, needs_tls=serving.tls_required, most=serving.max_connections
         )
-        asyncio.run(_until_stopped(server, host, port))
+        ports = [_Port("--postgres", server, *addresses[0], _PSQL)]
+        if serving.gateway is not None:
+            gateway = _gateway_of(environment, users, tls)
+            ports.append(_Port("--gateway", gateway, *addresses[1], _SQL_CLIENT))
+        asyncio.run(_until_stopped(ports))
     return 0
 
 
-async def _until_stopped(server: PostgresServer, host: str, port: int) -> None:
+class _Server(Protocol):
+    """What listens at a port."""
+
+    async def start(self, host: str, port: int) -> tuple[str, int]: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Port:
+    """Where a server listens, by which argument, and what is said of it."""
+
+    argument: str
+    server: _Server
+    host: str
+    port: int
+    message: str
+
+
+_PSQL = "PostgreSQL clients connect to {0}:{1}: psql -h {0} -p {1} -U sqlengine"
+_SQL_CLIENT = "Flink's clients connect to {0}:{1}: sql-client.sh gateway -e {0}:{1}"
+
+
+def _gateway_of(
+    environment: TableEnvironment, users: Mapping[str, Verifier] | None, tls: ssl.SSLContext | None
+) -> _Server:
+    if importlib.util.find_spec("aiohttp") is None:
+        raise OptionError(
+            "--gateway needs aiohttp, which is not installed", code="E1500", hint="pip install 'sqlengine[server]'"
+        )
+    return _listener.GatewayServer(environment, _routes.add_routes, users=users, tls=tls)
+
+
+async def _until_stopped(ports: Sequence[_Port]) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     try:
-        at, chosen = await server.start(host, port)
-    except OSError as error:
-        raise OptionError(
-            f"cannot listen at {host}:{port}: {error.strerror or error}",
-            code="E1500",
-            hint="another program may have the port: give --postgres HOST:PORT",
-        ) from error
-    print(f"PostgreSQL clients connect to {at}:{chosen}: psql -h {at} -p {chosen} -U sqlengine", flush=True)
-    _log.info("serving clients of PostgreSQL at %s:%d", at, chosen)
-    await stopped.wait()
-    await server.stop()
+        for port in ports:
+            try:
+                at, chosen = await port.server.start(port.host, port.port)
+            except OSError as error:
+                raise OptionError(
+                    f"cannot listen at {port.host}:{port.port}: {error.strerror or error}",
+                    code="E1500",
+                    hint=f"another program may have the port: give {port.argument} HOST:PORT",
+                ) from error
+            print(port.message.format(at, chosen), flush=True)
+            _log.info("serving %s at %s:%d", port.argument, at, chosen)
+        await stopped.wait()
+    finally:
+        for port in ports:
+            await port.server.stop()
 
 
 def _run_first(environment: TableEnvironment, file: str) -> None:

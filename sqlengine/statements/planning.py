@@ -79,20 +79,20 @@ class PlannedQuery(Planned):
     """Whether ORDER BY is no part of the plan: the rows are sorted when they are shown."""
 
 
-def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQuery:
+def plan_query(session: Session, query: Tree, *, live: bool = False, follow: bool = False) -> PlannedQuery:
     """Plan a query for display. ORDER BY at the top without LIMIT becomes the order in which a bounded result is
-    shown.
+    shown. `follow`: tables in memory are streams.
 
     Raises PlanningError E1614 when there is such an order and the input has no end (but not for a view, `live`).
     """
     parameters = session.parameters
-    if parameters is not None and parameters.plans is not None and not live:
+    if parameters is not None and parameters.plans is not None and not live and not follow:
         return parameters.plans.query(session, parameters, lambda: _plan_query(session, query, live=False))
-    return _plan_query(session, query, live=live)
+    return _plan_query(session, query, live=live, follow=follow)
 
 
-def _plan_query(session: Session, query: Tree, *, live: bool) -> PlannedQuery:
-    binding = Binding(session, live)
+def _plan_query(session: Session, query: Tree, *, live: bool, follow: bool = False) -> PlannedQuery:
+    binding = Binding(session, live or follow)
     return _planned(session, _bound_query(query, binding), binding, query, live=live)
 
 

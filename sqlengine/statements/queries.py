@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,7 +32,7 @@ from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.database.jobs import RunningJob
 from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
-from sqlengine.database.session import Session
+from sqlengine.database.session import RUNTIME_MODE, Session
 from sqlengine.options.database import WEIGHT
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -82,9 +82,16 @@ FORCE_RECOMPILE = bool_option(
 
 def run_query(statement: st.QueryStatement, session: Session) -> Result:
     """Start a query; its changes come as the result is read."""
-    planned = plan_query(session, statement.query.query)
-    name = session.jobs.next_id()
-    job = session.new_job(name, [planned.physical])
+    follows = session.queries_follow and session.options.get(RUNTIME_MODE) == "streaming" and not session.in_epoch
+    # What is published between the plan and its first look at a table would be missed.
+    with session.alone() if follows else nullcontext():
+        planned = plan_query(session, statement.query.query, follow=follows)
+        name = session.jobs.next_id()
+        job = session.new_job(name, [planned.physical])
+    reads_memory = follows and any(
+        isinstance(n, SourceExec) and isinstance(n.table, MemoryTable) for n in walk_all([planned.physical])
+    )
+    turn = (lambda: session.views.lock) if reads_memory else nullcontext
     _attach.verify(session, job, [planned])
     order = planned.order if job.bounded else ()
     running = RunningJob(name, statement.text, job)
@@ -93,8 +100,10 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
 
     def changes() -> Iterator[ChangelogBatch]:
         try:
-            for (output,) in job.epochs():
+            for (output,) in job.epochs(turn=turn):
                 if output is not None:
+                    if reads_memory and session.durable is not None:
+                        session.durable.settle()
                     yield output
         except BaseException as error:
             if not isinstance(error, GeneratorExit):

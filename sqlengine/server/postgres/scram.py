@@ -59,6 +59,12 @@ class Verifier:
             return None
         return Verifier(int(match[1]), salt, stored, server)
 
+    def accepts(self, password: str) -> bool:
+        """Whether it is that of a password."""
+        salted = hashlib.pbkdf2_hmac("sha256", password.encode(), self.salt, self.iterations)
+        stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
+        return hmac.compare_digest(stored, self.stored_key)
+
     def __str__(self) -> str:
         salt, stored, server = (base64.b64encode(b).decode() for b in (self.salt, self.stored_key, self.server_key))
         return f"SCRAM-SHA-256${self.iterations}:{salt}${stored}:{server}"
