@@ -105,7 +105,7 @@ from runtime.spi.abilities import (
 )
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable
 from runtime.spi.format import Decoded, Decoder, Encoder, Format
-from runtime.spi.lookup import LookupTable
+from runtime.spi.lookup import AsyncLookupTable, LookupTable
 from runtime.spi.model import Model, ModelProvider, ModelRequest
 from runtime.spi.reader import (
     AvailabilityReader,
@@ -142,6 +142,7 @@ LeftOut = SkippedInput
 
 __all__ = [
     "APPEND",
+    "AsyncLookupTable",
     "AtomicWriter",
     "BufferingWriter",
     "AvailabilityReader",

@@ -131,7 +131,8 @@ class DuckdbTable:
             ).to_arrow_table()
         rows = found.combine_chunks().to_batches()
         if not rows:
-            return pa.array([], pa.int64()), self.schema.arrow.empty_table().to_batches()[0]
+            empty = [pa.array([], f.type.arrow) for f in self.schema]
+            return pa.array([], pa.int64()), pa.RecordBatch.from_arrays(empty, names=list(self.schema.names))
         return rows[0].column(0).cast(pa.int64()), self.typed(rows[0].select(range(1, found.num_columns)))
 
 

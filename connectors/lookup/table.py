@@ -12,10 +12,10 @@ import pyarrow as pa
 from connectors.filesystem.files import local_path
 from connectors.filesystem.opening import open_plain
 from connectors.formats.records import malformed_error
-from connectors.lookup.row_index import RowIndex
 from connectors.options import FORMAT, PATH, TableOptions
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
+from runtime.kernels.row_index import RowIndex
 from runtime.spi.format import Format
 from runtime.spi.registry import ConnectorFactory, TableRequest
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.lookup.row_index import RowIndex
 from connectors.memory.table import MemoryTable
 from runtime.core.schema import Schema
+from runtime.kernels.row_index import RowIndex
 
 __all__ = ["MemoryLookup"]
 

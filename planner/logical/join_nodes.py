@@ -9,7 +9,7 @@ from runtime.core.errors import Span
 from runtime.core.node import node
 from runtime.expr.nodes import Column, ColumnRef, Expr
 from runtime.plan.nodes import JoinKind
-from runtime.plan.parts import SnapshotLoad
+from runtime.plan.parts import LookupRequests, LookupRetry, SnapshotLoad
 from runtime.spi.lookup import LookupTable
 
 __all__ = ["AsofJoin", "CurrentJoin", "IntervalJoin", "LookupJoin", "MultiJoin", "TemporalJoin", "WindowJoin"]
@@ -19,7 +19,7 @@ __all__ = ["AsofJoin", "CurrentJoin", "IntervalJoin", "LookupJoin", "MultiJoin",
 class TemporalJoin(Binary):
     """`left JOIN right FOR SYSTEM_TIME AS OF time`: each left row with the version of the right row that was valid at
     `time` (a rowtime column of the left side). INNER or LEFT. With a proctime `time` a rule makes it a LookupJoin. With
-    `snapshot` each left row meets the right rows of now, and `time` is TRUE."""
+    `snapshot` each left row meets the right rows of now, and `time` is TRUE. `retry` and `requests` are for a lookup."""
 
     left: LogicalNode
     right: LogicalNode
@@ -28,6 +28,8 @@ class TemporalJoin(Binary):
     condition: Expr
     span: Span | None = field(default=None, compare=False)
     snapshot: SnapshotLoad | None = None
+    retry: LookupRetry | None = None
+    requests: LookupRequests | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -131,7 +133,7 @@ class CurrentJoin(Binary):
 @node
 class LookupJoin(Unary):
     """Join with a table that is asked by key now: `keys` are (expression over the input, field name of the table);
-    `produced` its columns."""
+    `produced` its columns. `retry`, `requests`: what the hint LOOKUP says."""
 
     input: LogicalNode
     table: LookupTable = field(compare=True)
@@ -140,6 +142,8 @@ class LookupJoin(Unary):
     keys: tuple[tuple[Expr, str], ...]
     produced: tuple[Column, ...]
     condition: Expr
+    retry: LookupRetry | None = None
+    requests: LookupRequests | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -35,7 +35,7 @@ from runtime.plan.nodes import (
     VectorSearchExec,
     WindowJoinExec,
 )
-from runtime.plan.parts import SnapshotLoad
+from runtime.plan.parts import SnapshotLoad, WholeTable
 
 __all__: list[str] = []
 
@@ -394,5 +394,8 @@ def _(plan: n.LookupJoin, run: Lowering, demand: Demand) -> Lowered:
         Schema((*source.node.schema.fields, *fields)),
         source.node.mode,
         run.ttl,
+        # What a whole table does not have it will not have before it is read again.
+        None if isinstance(plan.table, WholeTable) else plan.retry,
+        plan.requests,
     )
     return run.restored(Lowered(node, ids), plan.columns)

@@ -87,6 +87,42 @@ WATERMARK_OUT = Metric(
     "the watermark behind it, since 1970; nothing before the first and after the end", "currentOutputWatermark",
 )  # fmt: skip
 
+CACHE_HITS = Metric(
+    "sqlengine_lookup_cache_hits_total",
+    "counter",
+    "rows",
+    _OPERATOR,
+    "rows that a lookup cache has answered",
+    "hitCount",
+)
+CACHE_MISSES = Metric(
+    "sqlengine_lookup_cache_misses_total",
+    "counter",
+    "",
+    _OPERATOR,
+    "keys that a lookup cache had to ask for",
+    "missCount",
+)
+CACHE_LOADS = Metric(
+    "sqlengine_lookup_cache_loads_total", "counter", "", _OPERATOR,
+    "keys that were loaded, or how often the whole table was", "loadCount",
+)  # fmt: skip
+CACHE_FAILURES = Metric(
+    "sqlengine_lookup_cache_load_failures_total", "counter", "", _OPERATOR,
+    "the same for what could not be loaded", "numLoadFailures",
+)  # fmt: skip
+CACHE_LOAD_SECONDS = Metric(
+    "sqlengine_lookup_cache_latest_load_duration_seconds", "gauge", "seconds", _OPERATOR, "duration of the latest load",
+    "latestLoadTime",
+)  # fmt: skip
+CACHE_ROWS = Metric(
+    "sqlengine_lookup_cache_rows", "gauge", "rows", _OPERATOR,
+    "rows in a lookup cache; a key without rows counts as one", "numCachedRecord",
+)  # fmt: skip
+CACHE_BYTES = Metric(
+    "sqlengine_lookup_cache_bytes", "gauge", "bytes", _OPERATOR, "approximate size of a lookup cache", "numCachedBytes"
+)
+
 SOURCE_ROWS = Metric(
     "sqlengine_source_records_total", "counter", "rows", _SOURCE, "changes that the source gave", "numRecordsOut"
 )
@@ -123,7 +159,8 @@ PARTITIONS = Metric(
 JOB_METRICS = (
     STATUS, EPOCHS, EPOCH_SECONDS, RESTARTS, COMPLETED, FAILED, IN_PROGRESS, CHECKPOINT_SECONDS, LAST_ID, LAST_SECONDS,
     LAST_BYTES, LAST_FULL_BYTES, LAST_TIME, ROWS_IN, ROWS_OUT, BUSY, TASKS, STATE_ROWS, STATE_BYTES, REJECTED,
-    WATERMARK_IN, WATERMARK_OUT, SOURCE_ROWS, SPLITS, IDLE, BACKLOG, LAG, SINK_ROWS, COMMITS, COLD_STARTS, PARTITIONS,
+    WATERMARK_IN, WATERMARK_OUT, CACHE_HITS, CACHE_MISSES, CACHE_LOADS, CACHE_FAILURES, CACHE_LOAD_SECONDS, CACHE_ROWS,
+    CACHE_BYTES, SOURCE_ROWS, SPLITS, IDLE, BACKLOG, LAG, SINK_ROWS, COMMITS, COLD_STARTS, PARTITIONS,
 )  # fmt: skip
 
 
@@ -180,6 +217,15 @@ def _operator_samples(job: str, vertex: Vertex) -> Iterator[Sample]:
         yield STATE_BYTES.sample(size.bytes, *labels)
         if _is_time(vertex.input_watermark):
             yield WATERMARK_IN.sample(vertex.input_watermark / 1000, *labels)
+        cache = vertex.operator.cache_figures
+        if cache is not None:
+            yield CACHE_HITS.sample(cache.hits, *labels)
+            yield CACHE_MISSES.sample(cache.misses, *labels)
+            yield CACHE_LOADS.sample(cache.loads, *labels)
+            yield CACHE_FAILURES.sample(cache.failures, *labels)
+            yield CACHE_LOAD_SECONDS.sample(cache.latest_load, *labels)
+            yield CACHE_ROWS.sample(cache.rows, *labels)
+            yield CACHE_BYTES.sample(cache.nbytes, *labels)
     if _is_time(vertex.watermark):
         yield WATERMARK_OUT.sample(vertex.watermark / 1000, *labels)
 

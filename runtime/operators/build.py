@@ -36,7 +36,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.TemporalJoinExec: "runtime.operators.temporal_join:TemporalJoinOperator",
     plan.WindowJoinExec: "runtime.operators.window_join:WindowJoinOperator",
     plan.CurrentJoinExec: "runtime.operators.current_join:CurrentJoinOperator",
-    plan.LookupJoinExec: "runtime.operators.lookup_join:LookupJoinOperator",
+    plan.LookupJoinExec: "runtime.operators.lookup_join:lookup_join_operator",
     plan.VectorSearchExec: "runtime.operators.vector_search:VectorSearchOperator",
     plan.SetOperationExec: "runtime.operators.set_operation:SetOperationOperator",
     plan.RecursiveExec: "runtime.operators.recursion:RecursiveOperator",

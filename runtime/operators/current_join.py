@@ -25,7 +25,7 @@ class CurrentJoinOperator(EnrichingOperator):
     comes later changes nothing that is out. NULL in a key matches nothing."""
 
     def __init__(self, node: CurrentJoinExec, context: OperatorContext) -> None:
-        super().__init__(node, node.left.mode, node.right.schema, context)
+        super().__init__(node, node.right.schema, context)
         types = [node.right.schema[k].type.arrow for k in node.right_keys]
         flags = [False] * len(types)
         self._keys = KeyIndex(types, flags)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.changelog import ChangelogBatch, ChangelogMode
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore
@@ -17,11 +17,11 @@ from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.plan.nodes import CurrentJoinExec, JoinKind, LookupJoinExec
 from runtime.plan.state import column_names
-from runtime.state.row_table import row_table
+from runtime.state.row_table import RowColumn, row_table
 from runtime.state.rows import Identity, RowStore
 from runtime.state.table import OWNER, StateTable
 
-__all__ = ["EnrichingOperator"]
+__all__ = ["EnrichingOperator", "KeptAnswers"]
 
 
 class EnrichingOperator(PiecewiseOperator):
@@ -33,24 +33,26 @@ class EnrichingOperator(PiecewiseOperator):
     has not changed for longer than the node's `ttl`; nothing is sent for that.
 
     Args:
-        mode: the changes of the rows. right: the columns that are found.
+        right: the columns that are found.
     """
 
-    def __init__(
-        self, node: LookupJoinExec | CurrentJoinExec, mode: ChangelogMode, right: Schema, context: OperatorContext
-    ) -> None:
+    def __init__(self, node: LookupJoinExec | CurrentJoinExec, right: Schema, context: OperatorContext) -> None:
         self._schema = node.schema
         self._outer = node.kind is JoinKind.LEFT
         self._max_rows = max(1, context.options.get(PIECE_MAX_ROWS))
         self._ttl = node.ttl
-        self._kept: _Answers | None = None
-        if mode.is_retract:
-            self._kept = _Answers(node, right)
+        self._kept: KeptAnswers | None = None
+        if any(spec.name == "answers" for spec in node.state()):
+            self._kept = KeptAnswers(node, right, self.row_columns())
             self._output = PairOutput(node.schema, node.mode, self._kept.rows, self._kept, False, self._max_rows)
 
     def found(self, rows: pa.RecordBatch, time: EpochTime) -> tuple[np.ndarray, list[pa.Array]]:
         """What there is now for each row: `(row, columns)`, by row."""
         raise NotImplementedError
+
+    def row_columns(self) -> Sequence[RowColumn]:
+        """What else is kept beside rows."""
+        return ()
 
     @property
     def tables(self) -> Sequence[StateTable]:
@@ -79,36 +81,44 @@ class EnrichingOperator(PiecewiseOperator):
             rows = batch.rows if _is_all(part, len(batch)) else batch.rows.take(pa.array(part))
             yield ChangelogBatch.of(rows.columns + columns, self._schema, kinds)
 
-    def _with_kept(self, kept: _Answers, batch: ChangelogBatch, time: EpochTime) -> Iterator[ChangelogBatch]:
+    def _with_kept(self, kept: KeptAnswers, batch: ChangelogBatch, time: EpochTime) -> Iterator[ChangelogBatch]:
         changed = kept.rows.apply(batch, np.full(len(batch), -1, np.int64))
         if self._ttl:
             kept.rows.write_times(changed, time.processing_time)
         fresh = changed[kept.rows.count[changed] == kept.rows.delta[changed]]
         if len(fresh):
-            columns = kept.rows.take(fresh)
-            rows = pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])
-            index, found = self.found(rows, time)
-            kept.add(fresh[index], found)
-        delta = kept.rows.delta[changed]
-        index, answers = kept.of(changed)
-        self._output.add(changed[index], answers, delta[index])
+            self.ask(kept, fresh, time)
+        yield from self.give(kept, changed, kept.rows.delta[changed])
+        kept.remove(changed[kept.rows.count[changed] == 0])
+        kept.rows.settle(changed)
+
+    def ask(self, kept: KeptAnswers, slots: np.ndarray, time: EpochTime) -> np.ndarray:
+        """Keeps what there is for rows, by slot; gives those for which there is nothing."""
+        columns = kept.rows.take(slots)
+        rows = pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])
+        index, found = self.found(rows, time)
+        kept.add(slots[index], found)
+        return slots[np.bincount(index, minlength=len(slots)) == 0]
+
+    def give(self, kept: KeptAnswers, slots: np.ndarray, delta: np.ndarray) -> Iterator[ChangelogBatch]:
+        """Rows, so many more of each than before, with what is kept for them."""
+        index, answers = kept.of(slots)
+        self._output.add(slots[index], answers, delta[index])
         if self._outer:
-            alone = np.bincount(index, minlength=len(changed)) == 0
-            self._output.add_left(changed[alone], delta[alone])
+            alone = np.bincount(index, minlength=len(slots)) == 0
+            self._output.add_left(slots[alone], delta[alone])
         if self._output.full:
             yield from self._output.pieces()
         else:
             parts = [part for part in self._output.finish() if part is not None]
             if parts:
                 yield ChangelogBatch.concat(parts)
-        kept.remove(changed[kept.rows.count[changed] == 0])
-        kept.rows.settle(changed)
 
 
-class _Answers:
+class KeptAnswers:
     """Rows with what was looked up for them."""
 
-    def __init__(self, node: LookupJoinExec | CurrentJoinExec, right: Schema) -> None:
+    def __init__(self, node: LookupJoinExec | CurrentJoinExec, right: Schema, extra: Sequence[RowColumn]) -> None:
         kept, answers = node.kept("rows"), node.kept("answers")
         types = [f.type.arrow for f in right]
         self.rows = RowStore(kept.schema, Identity.FULL)
@@ -118,7 +128,9 @@ class _Answers:
         self._owner = np.empty(0, np.int64)
         self._arrival = np.empty(0, np.int64)
         self._next_arrival = 0
-        rows = row_table(self.rows, kept, lambda columns: np.full(len(columns[0]), -1, np.int64), ttl=node.ttl)
+        rows = row_table(
+            self.rows, kept, lambda columns: np.full(len(columns[0]), -1, np.int64), ttl=node.ttl, extra=extra
+        )
         self._table = StateTable(
             answers.name,
             [(OWNER, pa.int64()), *zip(column_names(right), types, strict=True), ("$arrival", pa.int64())],
@@ -169,12 +181,13 @@ class _Answers:
         self._store.free(slots)
         self._slots.free(slots)
 
-    def expire(self, before: int) -> None:
-        """Forgets rows that were last written before a time, and their answers."""
+    def expire(self, before: int) -> np.ndarray:
+        """Forgets rows that were last written before a time, and their answers; gives their slots."""
         slots = self.rows.expired(before)
         if len(slots):
             self.remove(slots)
             self.rows.settle(self.rows.take_away(slots))
+        return slots
 
     def take(self, slots: np.ndarray) -> list[pa.Array]:
         return self._store.take(slots)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.rooms import Room
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.grouping import group_ids
@@ -15,26 +18,48 @@ from runtime.kernels.grow import expand_ranges
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.enriching import EnrichingOperator
 from runtime.operators.join_condition import JoinCondition
+from runtime.operators.lookup_answers import Answers, AskedTable, CacheFigures
+from runtime.operators.lookup_cache import PartialCache
+from runtime.operators.lookup_whole import WholeCache
 from runtime.operators.operator import EpochTime, OperatorContext
 from runtime.plan.nodes import LookupJoinExec
+from runtime.plan.parts import ASYNC_CAPACITY, ASYNC_TIMEOUT, CachedTable, LookupRequests, WholeTable
+from runtime.spi.lookup import AsyncLookupTable, LookupTable
 
-__all__ = ["LookupJoinOperator"]
+if TYPE_CHECKING:
+    import runtime.operators.lookup_async as _async
+    import runtime.operators.lookup_retries as _retries
+else:
+    _async = Room("runtime.operators.lookup_async")
+    _retries = Room("runtime.operators.lookup_retries")
+
+__all__ = ["LookupJoinOperator", "lookup_join_operator"]
+
+
+def lookup_join_operator(node: LookupJoinExec, context: OperatorContext) -> LookupJoinOperator:
+    """The operator of a lookup join."""
+    return LookupJoinOperator(node, context) if node.retry is None else _retries.RetryingLookupJoin(node, context)
 
 
 class LookupJoinOperator(EnrichingOperator):
     """`LookupJoinExec`. Each distinct key of an epoch is looked up once; a key with a NULL matches nothing."""
 
     def __init__(self, node: LookupJoinExec, context: OperatorContext) -> None:
-        super().__init__(node, node.input.mode, node.table.schema, context)
+        super().__init__(node, node.table.schema, context)
         names = node.table.schema.names
-        self._table = node.table
+        self._schema_found = node.table.schema
         self._names = [names[position] for _, position in node.keys]
         self._types = [node.table.schema[position].type.arrow for _, position in node.keys]
+        self._answers = _answers(node, self._types, context)
         self._evaluator = Evaluator(tuple(e for e, _ in node.keys), context.functions)
         self._time_zone = context.time_zone
         self._condition = None
         if node.condition is not None:
             self._condition = JoinCondition(node.condition, len(node.input.schema), context)
+
+    @property
+    def cache_figures(self) -> CacheFigures | None:
+        return self._answers.figures
 
     def takes_parts(self, position: int) -> bool:
         return True
@@ -54,15 +79,14 @@ class LookupJoinOperator(EnrichingOperator):
                 usable &= ~nulls
         asking = np.flatnonzero(usable)
         if not len(asking):
-            return np.empty(0, np.int64), [pa.nulls(0, f.type.arrow) for f in self._table.schema]
+            return np.empty(0, np.int64), [pa.nulls(0, f.type.arrow) for f in self._schema_found]
         if len(asking) < count:
             keys = [key.take(pa.array(asking)) for key in keys]
         first, group = group_ids(KeyEncoder(self._types).encode(keys))
         distinct = pa.RecordBatch.from_arrays([key.take(pa.array(first)) for key in keys], names=self._names)
-        positions, found = self._table.lookup(self._names, distinct)
-        index, match = _answers_of(group, np.asarray(positions, dtype=np.int64), len(first))
+        positions, columns = self._answers.answer(distinct, len(asking), time.processing_time)
+        index, match = _answers_of(group, positions, len(first))
         index = asking[index]
-        columns = [c.cast(f.type.arrow) for c, f in zip(found.columns, self._table.schema, strict=True)]
         if self._condition is not None and len(index):
             holds = self._condition.holds(
                 lambda p, at: rows.column(p).take(pa.array(at)),
@@ -73,6 +97,34 @@ class LookupJoinOperator(EnrichingOperator):
             )
             index, match = index[holds], match[holds]
         return index, [column.take(pa.array(match)) for column in columns]
+
+
+def _answers(node: LookupJoinExec, key_types: list[pa.DataType], context: OperatorContext) -> Answers:
+    """Where rows are found, with what the table's options say."""
+    table, retries, cache = node.table, 0, None
+    if isinstance(table, WholeTable):
+        return WholeCache(table, context.time_zone)
+    if isinstance(table, CachedTable):
+        table, retries, cache = table.table, table.retries, table.cache
+    asked = _asked(table, retries, node.requests, context)
+    if cache is None:
+        return asked
+    if node.retry is not None:
+        # What is to be asked for again cannot be remembered as missing.
+        cache = replace(cache, missing=False)
+    return PartialCache(cache, asked, key_types, table.schema)
+
+
+def _asked(table: LookupTable, retries: int, hint: LookupRequests | None, context: OperatorContext) -> Answers:
+    if not isinstance(table, AsyncLookupTable) or (hint is not None and hint.asynchronous is False):
+        return AskedTable(table, retries)
+    capacity = None if hint is None else hint.capacity
+    timeout = None if hint is None else hint.timeout
+    if capacity is None:
+        capacity = max(1, context.options.get(ASYNC_CAPACITY))
+    if timeout is None:
+        timeout = context.options.get(ASYNC_TIMEOUT)
+    return _async.ConcurrentlyAskedTable(table, retries, capacity, timeout / 1000)
 
 
 def _answers_of(group: np.ndarray, owner: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:

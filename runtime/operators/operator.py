@@ -29,6 +29,7 @@ from runtime.state.table import StateTable, TableChanges
 
 __all__ = [
     "PIECE_MAX_ROWS",
+    "CacheFigures",
     "EpochTime",
     "Operator",
     "OperatorContext",
@@ -97,6 +98,20 @@ class StateSize:
         """That of several operators together."""
         known = list(sizes)
         return StateSize(sum(s.rows for s in known), sum(s.bytes for s in known), sum(s.disk_bytes for s in known))
+
+
+@dataclass(slots=True)
+class CacheFigures:
+    """What a cache has done, by the names of Flink: `hits` are rows that were answered without asking, `misses` keys that
+    were asked for, `loads` answers that were taken in."""
+
+    hits: int = 0
+    misses: int = 0
+    loads: int = 0
+    failures: int = 0
+    latest_load: float = 0.0
+    rows: int = 0
+    nbytes: int = 0
 
 
 class Rejections(Protocol):
@@ -174,6 +189,11 @@ class Operator:
     @property
     def state_size(self) -> StateSize:
         return StateSize(0, 0)
+
+    @property
+    def cache_figures(self) -> CacheFigures | None:
+        """Of what it remembers of a table outside; None when that is nothing."""
+        return None
 
     @property
     def tables(self) -> Sequence[StateTable]:

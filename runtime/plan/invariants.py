@@ -131,6 +131,11 @@ class _Check(NodeParts):
     def _looked_up(self, node: p.LookupJoinExec, source: Schema, table: LookupTable) -> Sequence[DataType]:
         if node.kind not in (JoinKind.INNER, JoinKind.LEFT):
             raise Wrong("a lookup join is INNER or LEFT").within("kind")
+        if node.retry is not None and (node.retry.delay < 1 or node.retry.attempts < 1):
+            raise Wrong("delay and attempts are at least 1").within("retry")
+        asked = node.requests
+        if asked is not None and any(n is not None and n < 1 for n in (asked.capacity, asked.timeout)):
+            raise Wrong("capacity and timeout are at least 1").within("requests")
         for index, (expr, column) in enumerate(node.keys):
             with_place = ("keys", index)
             self._expression(expr, source.types, *with_place, 0)

@@ -38,15 +38,13 @@ from runtime.plan.state import (
     touched,
     until_idle,
 )
-from runtime.plan.text import both_schemas, columns_text, on_text, pairs_text, shown
-from runtime.spi.lookup import LookupTable
+from runtime.plan.text import both_schemas, columns_text, on_text, pairs_text
 
 __all__ = [
     "AsofJoinExec",
     "CurrentJoinExec",
     "HashJoinExec",
     "IntervalJoinExec",
-    "LookupJoinExec",
     "MultiJoinExec",
     "TemporalJoinExec",
 ]
@@ -379,51 +377,6 @@ class AsofJoinExec(PhysicalNode):
 
     def revises(self) -> bool:
         return True
-
-
-@node
-class LookupJoinExec(PhysicalNode):
-    """Join each row with the rows that an outside table holds now. INNER or LEFT.
-
-    `keys`: (expression over the left columns or a constant, position of the column of the looked-up table). Output:
-    left columns, then the table's columns; `condition` over both must hold. `ttl`: milliseconds after which the answer
-    of a row of an updating input is forgotten; 0 never.
-    """
-
-    input: PhysicalNode
-    table: LookupTable = field(compare=True)
-    name: str
-    kind: JoinKind
-    keys: tuple[tuple[Expr, int], ...]
-    condition: Expr | None
-    schema: Schema
-    mode: ChangelogMode
-    ttl: int = field(default=0, metadata=TIME_TO_LIVE)
-
-    table_use = "lookup"
-
-    def text(self) -> str:
-        names = self.table.schema.names
-        keys = ", ".join(f"{names[i]} = {shown(e, self.input.schema)}" for e, i in self.keys)
-        return f"{self.kind.name} {self.name} ({keys}){on_text('', self.condition, self.schema)}"
-
-    def state(self) -> tuple[StateSpec, ...]:
-        if not self.input.mode.is_retract:
-            return ()
-        schema, bound = self.input.schema, until_idle(self.ttl, NOTHING)
-        return (
-            StateSpec("rows", "distinct rows with counts", bound, schema, range(len(schema))),
-            StateSpec("answers", "what was looked up for each row", bound, owner="rows"),
-        )
-
-    def follows(self) -> Follows:
-        return Follows.OUTSIDE
-
-    def division(self) -> Division:
-        return None
-
-    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
-        return inputs[0]
 
 
 @node

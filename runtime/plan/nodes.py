@@ -18,7 +18,6 @@ from runtime.plan.join_nodes import (
     CurrentJoinExec,
     HashJoinExec,
     IntervalJoinExec,
-    LookupJoinExec,
     MultiJoinExec,
     TemporalJoinExec,
 )
@@ -49,7 +48,7 @@ from runtime.plan.row_nodes import (
     ValuesExec,
     WatermarkExec,
 )
-from runtime.plan.snapshot_nodes import SnapshotJoinExec
+from runtime.plan.snapshot_nodes import LookupJoinExec, SnapshotJoinExec
 from runtime.plan.time_filter_nodes import TimeBound, TimeFilterExec
 from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, WindowTableExec, WindowTopNExec
 

@@ -1,17 +1,37 @@
-"""What physical nodes are made of besides expressions: kinds of join, sort columns, aggregate calls, indexes of vectors."""
+"""What physical nodes are made of besides expressions: kinds of join, sort columns, aggregate calls, indexes of vectors, and how a
+table is looked up (Flink 2.3, `LookupOptions` of FLIP-221, and the hint LOOKUP)."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
+import pyarrow as pa
+
+from runtime.core.errors import InternalError
 from runtime.core.node import Node, node
+from runtime.core.options import duration_option, int_option, text_option
+from runtime.core.schema import Schema
 from runtime.core.types import DataType
+from runtime.spi.lookup import LookupTable
+from runtime.spi.source import SourceTable
 
 __all__ = [
+    "WholeTable",
+    "Reload",
+    "PartialCaching",
+    "CachedTable",
+    "ASYNC_TIMEOUT",
+    "ASYNC_LOOKUP_OPTIONS",
+    "ASYNC_CAPACITY",
     "METRICS",
     "AggregateSpec",
     "Alignment",
     "JoinKind",
+    "LookupRequests",
+    "LookupRetry",
     "RankFunction",
     "SnapshotLoad",
     "SortSpec",
@@ -128,3 +148,133 @@ class SnapshotLoad(Node):
     until: int | None
     idle: int | None
     ttl: int | None
+
+
+@node
+class LookupRetry(Node):
+    """Rows for which a lookup finds nothing are asked for again `attempts` times, `delay` milliseconds apart."""
+
+    delay: int
+    attempts: int
+
+
+@node
+class LookupRequests(Node):
+    """How a table is asked that can be asked for several keys at once: for how many, and how many milliseconds each may
+    take. None: as the options of the session say. `asynchronous`: False asks for all of them in one request."""
+
+    asynchronous: bool | None = None
+    capacity: int | None = None
+    timeout: int | None = None
+
+
+ASYNC_CAPACITY = int_option(
+    "table.exec.async-lookup.buffer-capacity", 100, "for how many keys an asynchronous lookup asks at once"
+)
+ASYNC_TIMEOUT = duration_option(
+    "table.exec.async-lookup.timeout",
+    180_000,
+    "how long an asynchronous lookup of a key may take, tries after failures included",
+)
+_MODE = text_option(
+    "table.exec.async-lookup.output-mode",
+    "ORDERED",
+    "accepted for compatibility: rows come in order, all of an epoch at once",
+    ("ORDERED", "ALLOW_UNORDERED"),
+)
+ASYNC_LOOKUP_OPTIONS = (ASYNC_CAPACITY, ASYNC_TIMEOUT, _MODE)
+
+
+@dataclass(frozen=True, slots=True)
+class PartialCaching:
+    """Answers are remembered by key. Of three bounds at least one is given; times are milliseconds of processing time.
+
+    Args:
+        max_rows: the most rows; the keys that were not asked for the longest time are forgotten first. A key without rows
+            counts as one.
+        after_write: how long an answer counts. after_access: for how long a key may not be asked for.
+        missing: whether it is remembered that a key has no rows.
+    """
+
+    max_rows: int | None = None
+    after_write: int | None = None
+    after_access: int | None = None
+    missing: bool = True
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.max_rows} rows" if self.max_rows is not None else "",
+            f"{self.after_write} ms after write" if self.after_write is not None else "",
+            f"{self.after_access} ms after access" if self.after_access is not None else "",
+            "" if self.missing else "without missing keys",
+        ]
+        return "partial: " + ", ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """When a table that is kept as a whole is read again.
+
+    Args:
+        interval: milliseconds from one time to the next; None: at a time of day. from_start: counted from when reading
+            began, else from when it ended.
+        time: of day, milliseconds. zone: its time zone; None: that of the session. days: from one time to the next.
+    """
+
+    interval: int | None = None
+    from_start: bool = False
+    time: int = 0
+    zone: str | None = None
+    days: int = 1
+
+    def __str__(self) -> str:
+        if self.interval is not None:
+            return f"full: every {self.interval} ms"
+        minutes = self.time // 60_000
+        seconds = self.time % 60_000 // 1000
+        text = f"full: at {minutes // 60:02}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
+        return f"{text}{'' if self.zone is None else ' ' + self.zone}" + (
+            "" if self.days == 1 else f" every {self.days} days"
+        )
+
+
+@dataclass(frozen=True)
+class CachedTable:
+    """A table that is asked by key. `cache`: None when each key of an epoch is asked for. `retries`: how often it is
+    asked again when it fails."""
+
+    table: LookupTable
+    cache: PartialCaching | None
+    retries: int
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+    def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
+        return self.table.lookup(key_columns, keys)
+
+    def describe(self) -> dict[str, Any]:
+        """That of the table: what is remembered changes no state of a job."""
+        return self.table.describe()
+
+
+@dataclass(frozen=True)
+class WholeTable:
+    """A table whose rows are all read and kept, and read again from time to time. Its input ends and has inserts only."""
+
+    source: SourceTable
+    reload: Reload
+    retries: int
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema
+
+    def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> NoReturn:
+        """Nobody asks it: the join looks into the rows that it has read."""
+        raise InternalError("a table with a full cache is read, not asked")
+
+    def describe(self) -> dict[str, Any]:
+        """That of the source: what is remembered changes no state of a job."""
+        return self.source.describe()

@@ -1,4 +1,4 @@
-"""The physical node of joins with a snapshot. See `nodes.py`."""
+"""The physical nodes of joins with what a table is now: a snapshot, or a table outside. See `nodes.py`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ from runtime.core.changelog import ChangelogMode
 from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr
-from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode
+from runtime.plan.base import SETTING, TIME_TO_LIVE, Division, Follows, PhysicalNode
 from runtime.plan.estimates.rows import RowFacts, joined
 from runtime.plan.estimates.sizes import Sizes, timed
-from runtime.plan.parts import JoinKind, SnapshotLoad
-from runtime.plan.state import NOTHING, WATERMARK, StateSpec, duration_text, figure, key_text, until_idle
-from runtime.plan.text import both_schemas, on_text, pairs_text
+from runtime.plan.parts import (
+    CachedTable,
+    JoinKind,
+    LookupRequests,
+    LookupRetry,
+    PartialCaching,
+    SnapshotLoad,
+    WholeTable,
+)
+from runtime.plan.state import CLOCK, NOTHING, WATERMARK, StateSpec, duration_text, figure, key_text, until_idle
+from runtime.plan.text import both_schemas, on_text, pairs_text, shown
+from runtime.spi.lookup import LookupTable
 
-__all__ = ["SnapshotJoinExec"]
+__all__ = ["LookupJoinExec", "SnapshotJoinExec"]
 
 
 @node
@@ -79,3 +88,60 @@ class SnapshotJoinExec(PhysicalNode):
             "pending": timed(self.right.schema, right, right.epoch, self.right_keys),
             "waiting": timed(self.left.schema, left, left.epoch, self.left_keys),
         }
+
+
+@node
+class LookupJoinExec(PhysicalNode):
+    """Join each row with the rows that an outside table holds now. INNER or LEFT.
+
+    `keys`: (expression over the left columns or a constant, position of the column of the looked-up table). Output:
+    left columns, then the table's columns; `condition` over both must hold. `ttl`: milliseconds after which the answer
+    of a row of an updating input is forgotten; 0 never. `retry`: None for a table that is kept as a whole.
+    """
+
+    input: PhysicalNode
+    table: LookupTable = field(compare=True)
+    name: str
+    kind: JoinKind
+    keys: tuple[tuple[Expr, int], ...]
+    condition: Expr | None
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+    retry: LookupRetry | None = None
+    requests: LookupRequests | None = field(default=None, metadata=SETTING)
+
+    table_use = "lookup"
+
+    def text(self) -> str:
+        names = self.table.schema.names
+        keys = ", ".join(f"{names[i]} = {shown(e, self.input.schema)}" for e, i in self.keys)
+        match self.table:
+            case WholeTable(reload=cache) | CachedTable(cache=PartialCaching() as cache):
+                remembered = f", cache {cache}"
+            case _:
+                remembered = ""
+        again = ""
+        if self.retry is not None:
+            again = f", {self.retry.attempts} retries after {duration_text(self.retry.delay)}"
+        return f"{self.kind.name} {self.name} ({keys}){on_text('', self.condition, self.schema)}{remembered}{again}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        if not self.input.mode.is_retract and self.retry is None:
+            return ()
+        schema, bound = self.input.schema, until_idle(self.ttl, NOTHING)
+        if not self.input.mode.is_retract and self.retry is not None:
+            bound = f"{CLOCK}, {duration_text(self.retry.delay * self.retry.attempts)}"
+        return (
+            StateSpec("rows", "distinct rows with counts", bound, schema, range(len(schema))),
+            StateSpec("answers", "what was looked up for each row", bound, owner="rows"),
+        )
+
+    def follows(self) -> Follows:
+        return Follows.OUTSIDE
+
+    def division(self) -> Division:
+        return None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]

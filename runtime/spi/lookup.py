@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runtime.core.schema import Schema
 
-__all__ = ["LookupTable"]
+__all__ = ["AsyncLookupTable", "LookupTable"]
 
 
 @runtime_checkable
@@ -29,4 +29,14 @@ class LookupTable(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """A JSON object for EXPLAIN."""
+        ...
+
+
+@runtime_checkable
+class AsyncLookupTable(LookupTable, Protocol):
+    """A table whose system answers keys one by one, and several at the same time."""
+
+    async def lookup_async(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
+        """`lookup` of a single key, awaited together with others on one event loop. It waits without blocking the loop;
+        `asyncio.to_thread` runs what blocks."""
         ...

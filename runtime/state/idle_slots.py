@@ -36,6 +36,11 @@ class IdleSlots:
     def nbytes(self) -> int:
         return self._touched_at.nbytes + 8 * self._noted
 
+    @property
+    def first(self) -> int | None:
+        """No slot was last touched before this time; None when none is known."""
+        return self._times[0] if self._times else None
+
     def touch(self, slots: np.ndarray, now: int) -> None:
         """The slots are in use at `now`."""
         if not len(slots):

@@ -397,7 +397,10 @@ def _join_versions(
     plain.set("version", None)
     bound = rules.table(plain, rules.env, for_lookup=time.type.is_proctime, versions=not time.type.is_proctime)
     condition, scope = _condition(rules, left, bound, tree, kind)
-    plan = TemporalJoin(left.plan, bound.plan, kind, time, condition, span=span_of(tree))
+    requests, retry = rules.hints.lookups.get(bound.scope.sources[0].name or "") or (None, None)
+    plan = TemporalJoin(
+        left.plan, bound.plan, kind, time, condition, span=span_of(tree), retry=retry, requests=requests
+    )
     return BoundRelation(plan, scope.with_types(plan.columns))
 
 

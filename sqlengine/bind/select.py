@@ -56,10 +56,10 @@ class _Item:
 def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     """The plan of a SELECT with its ORDER BY and LIMIT."""
     tree = spelled_out(tree, env.context.functions)
-    hints = query_hints(tree)
+    hints = query_hints(tree, env.context.options)
     start = _from(tree, env, hints)
     scope = Scope(start.scope.sources, start.scope.shows, env.outer)
-    check_hint_names(tree, scope.sources)
+    check_hint_names(tree, scope.sources, env.context.options)
     plan = start.plan
     mentions: dict[int, Span] = {}
     where, group_tree = tree.args.get("where"), tree.args.get("group")

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     import connectors.absent as _absent_tables
     import sqlengine.database.models as _models
     import sqlengine.database.open_views as _open_views
+    import sqlengine.options.lookups as _lookups
     from connectors.absent import AbsentTable
     from connectors.models.table import ModelTable
     from sqlengine.parameters.binding import Parameters
 else:
     _absent_tables = Room("connectors.absent")
+    _lookups = Room("sqlengine.options.lookups")
     _models = Room("sqlengine.database.models")
     _open_views = Room("sqlengine.database.open_views")
 
@@ -213,10 +215,12 @@ class Binding:
                     code="E1602",
                     hint="it is a sink only: INSERT INTO it",
                 )
+            source = factory.source(request) if factory.source is not None else None
+            lookup = factory.lookup(request) if factory.lookup is not None else None
             return OpenTable(
                 table,
-                factory.source(request) if factory.source is not None else None,
-                factory.lookup(request) if factory.lookup is not None else None,
+                source,
+                _lookups.looked_up(table, options, source, lookup),
                 time.idle_timeout,
                 time.alignment,
                 time.splits_in_order,

@@ -47,7 +47,7 @@ from sqlengine.database.targets import JobTarget
 from sqlengine.database.turns import Part, TurnLock
 from sqlengine.options.memory_tables import check_hinted
 from sqlengine.options.time_zones import time_zone_name
-from sqlengine.options.watermarks import is_watermark_option
+from sqlengine.options.watermarks import is_for_connector
 
 if TYPE_CHECKING:
     import connectors.absent as _absent_tables
@@ -410,7 +410,7 @@ class Session:
             str(table.path),
             physical_schema(table, for_sink=for_sink),
             table.primary_key,
-            {k: v for k, v in merged.items() if k != "connector" and not is_watermark_option(k)},
+            {k: v for k, v in merged.items() if is_for_connector(k)},
             self.options,
             metadata,
             table.partitioned_by,

@@ -13,7 +13,8 @@ from runtime.spi.registry import ConnectorFactory, Registry, check_options
 from sqlengine.catalog.catalog import CONNECTION
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.session import Session
-from sqlengine.options.watermarks import is_watermark_option
+from sqlengine.options.lookups import LOOKUP_OPTIONS, read_lookup_options
+from sqlengine.options.watermarks import is_for_connector
 from sqlengine.parse import ddl_nodes as ddl
 
 __all__ = ["check_connector"]
@@ -33,6 +34,11 @@ def check_connector(table: CatalogTable, session: Session, given: Sequence[ddl.O
     registry, spans = session.registry, {option.key: option.span for option in given}
     with pointing_at(spans.get(CONNECTION)):
         table = replace(table, options=session.catalogs.with_connection(table.options, table.path))
+    try:
+        read_lookup_options(table, {})
+    except OptionError as error:
+        error.span = _place(error, table, spans)
+        raise
     with pointing_at(spans.get("connector")):
         if not registry.connectors.knows(connector) and is_absent_connector(connector):
             return
@@ -44,9 +50,14 @@ def check_connector(table: CatalogTable, session: Session, given: Sequence[ddl.O
         if factory.check is not None:
             factory.check(session.request(table, {}, for_sink=False))
     except OptionError as error:
-        named = next((k for k in table.options if f"'{k}'" in error.message), None)
-        error.span = error.span or spans.get(named or "")
+        error.span = error.span or _place(error, table, spans)
         raise
+
+
+def _place(error: OptionError, table: CatalogTable, spans: Mapping[str, Span]) -> Span | None:
+    """Where the option stands that an error is about."""
+    named = next((k for k in table.options if f"'{k}'" in error.message), None)
+    return spans.get(named or "")
 
 
 def _connector(name: str, registry: Registry) -> ConnectorFactory:
@@ -61,7 +72,7 @@ def _connector(name: str, registry: Registry) -> ConnectorFactory:
 
 def _check(table: CatalogTable, factory: ConnectorFactory, registry: Registry, spans: Mapping[str, Span]) -> None:
     where = f"connector '{factory.name}'"
-    options = {k: v for k, v in table.options.items() if k != "connector" and not is_watermark_option(k)}
+    options = {k: v for k, v in table.options.items() if is_for_connector(k)}
     open_ended = list(factory.prefixes)
     for key in [k for k in ("format", "key.format", "value.format") if k in options]:
         if not any(o.key == key for o in factory.options):
@@ -92,7 +103,10 @@ def _check(table: CatalogTable, factory: ConnectorFactory, registry: Registry, s
                 code="E1503",
                 hint=f"set 'format' = '{other}', or leave it out",
             )
-    check_options(options, set(known), where, tuple(open_ended))
+    names = set(known)
+    if any(key.startswith("lookup.") for key in options):
+        names.update(option.key for option in LOOKUP_OPTIONS)
+    check_options(options, names, where, tuple(open_ended))
     _check_values(options, known)
 
 

@@ -53,6 +53,11 @@ _REFUSED: Mapping[str, _Refused] = {
         ("all", "identifier"), "a compiled plan names its tables, and only the catalog says where they are",
         "create the tables before EXECUTE PLAN"
     ),
+    "table.optimizer.delta-join.strategy": _Refused(
+        ("auto", "none"),
+        "joins keep their rows, because no table has an index of what it held at an epoch",
+        "'AUTO' joins with state; a lookup join keeps none",
+    ),
     "execution.checkpointing.mode": _Refused(
         ("exactly_once", "exactly-once", "at_least_once", "at-least-once"),
         "state is exactly once",
@@ -70,7 +75,7 @@ _PLANS = "plans are kept with checkpoints, and state is found by what operators 
 _WITHOUT_EFFECT: Mapping[str, str] = {
     "table.exec.mini-batch.": _EPOCHS,
     "table.exec.deduplicate.": _EPOCHS,
-    "table.exec.async-": "a lookup is asked for all keys of an epoch at once",
+    "table.exec.async-": "the changes of an epoch are taken together",
     "table.exec.rank.": _MEMORY,
     "table.exec.resource.": "'parallelism.default' divides operators into tasks",
     "table.exec.sort.": _MEMORY,
@@ -127,8 +132,7 @@ pipeline.max-parallelism pipeline.object-reuse pipeline.operator-chaining.enable
 pipeline.vertex-description-mode pipeline.watermark-alignment.allow-unaligned-source-splits restart-strategy
 sql-client.execution.max-table-result.rows state.backend state.backend.incremental state.backend.local-recovery
 state.backend.rocksdb.memory.managed state.backend.rocksdb.predefined-options state.checkpoint-storage
-state.checkpoints.dir state.checkpoints.num-retained state.savepoints.dir table.exec.async-lookup.buffer-capacity
-table.exec.async-lookup.output-mode table.exec.async-lookup.timeout
+state.checkpoints.dir state.checkpoints.num-retained state.savepoints.dir table.exec.async-lookup.key-ordered-enabled
 table.exec.async-scalar.max-concurrent-operations table.exec.deduplicate.insert-update-after-sensitive-enabled
 table.exec.deduplicate.mini-batch.compact-changes-enabled table.exec.interval-join.min-cleanup-interval
 table.exec.local-hash-agg.adaptive.enabled table.exec.mini-batch.allow-latency table.exec.mini-batch.enabled
@@ -139,7 +143,7 @@ table.exec.sort.max-num-file-handles table.exec.spill-compression.block-size tab
 table.exec.uid.format table.exec.uid.generation table.exec.unbounded-over.version
 table.exec.window-agg.buffer-size-limit table.generated-code.max-length
 table.optimizer.adaptive-broadcast-join.strategy table.optimizer.agg-phase-strategy
-table.optimizer.bushy-join-reorder-threshold table.optimizer.delta-join.strategy
+table.optimizer.bushy-join-reorder-threshold
 table.optimizer.distinct-agg.split.bucket-num table.optimizer.distinct-agg.split.enabled
 table.optimizer.dynamic-filtering.enabled table.optimizer.incremental-agg-enabled
 table.optimizer.join-reorder-enabled table.optimizer.join.broadcast-threshold

@@ -13,7 +13,7 @@ from runtime.core.options import Options, bool_option, duration_option, text_opt
 from runtime.plan.parts import Alignment
 from sqlengine.catalog.objects import CatalogTable
 
-__all__ = ["IDLE_TIMEOUT", "WATERMARK_OPTIONS", "WatermarkOptions", "is_watermark_option"]
+__all__ = ["IDLE_TIMEOUT", "WATERMARK_OPTIONS", "WatermarkOptions", "is_for_connector", "is_watermark_option"]
 
 IDLE_TIMEOUT = duration_option(
     "table.exec.source.idle-timeout", 0, "how long a source without rows holds back the watermark; 0 means for ever"
@@ -46,6 +46,21 @@ _KNOWN = {o.key: o for o in WATERMARK_OPTIONS}
 
 def is_watermark_option(key: str) -> bool:
     return key.startswith(_PREFIX)
+
+
+_OF_THE_ENGINE = (
+    "scan.watermark.",
+    "lookup.cache",
+    "lookup.partial-cache.",
+    "lookup.full-cache.",
+    "lookup.max-retries",
+)
+
+
+def is_for_connector(key: str) -> bool:
+    """Whether a connector is told of an option of a table: not of its own name, and not of what the engine reads itself, about
+    watermarks and lookups."""
+    return key != "connector" and not key.startswith(_OF_THE_ENGINE)
 
 
 @dataclass(frozen=True, slots=True)

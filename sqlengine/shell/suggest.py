@@ -15,6 +15,7 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.options import Option
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.database.session import Session
+from sqlengine.options.lookups import LOOKUP_OPTIONS
 from sqlengine.options.watermarks import WATERMARK_OPTIONS
 from sqlengine.parse.cursor import RESERVED
 from sqlengine.parse.expectations import Expected, expected_after
@@ -274,7 +275,7 @@ class Suggester:
                     yield f"{given['format']}.{option.key}", _about_option(option)
         except SqlEngineError:
             pass  # it is not there, which CREATE TABLE will say
-        for option in WATERMARK_OPTIONS:
+        for option in (*WATERMARK_OPTIONS, *LOOKUP_OPTIONS):
             yield option.key, _about_option(option)
 
     def _catalog_options(self, given: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -312,7 +313,8 @@ class Suggester:
 
     def _declared(self, key: str, given: dict[str, str]) -> Option[Any] | None:
         try:
-            options = [*self._session.registry.connectors.get(given.get("connector", "")).options, *WATERMARK_OPTIONS]
+            of_connector = self._session.registry.connectors.get(given.get("connector", "")).options
+            options = [*of_connector, *WATERMARK_OPTIONS, *LOOKUP_OPTIONS]
         except SqlEngineError:
             return None
         return next((o for o in options if o.key == key), None)

@@ -27,10 +27,12 @@ from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from runtime.local.profile import PROFILE
 from runtime.local.restart_strategy import RESTART_OPTIONS
 from runtime.operators.operator import PIECE_MAX_ROWS
+from runtime.plan.parts import ASYNC_LOOKUP_OPTIONS
 from runtime.spark.options import CONTROL_PORT, MODE, RESIDENT, STATE_DIR
 from runtime.state.backend import BACKEND_OPTIONS
 from runtime.tasks.options import PROCESSES_DIR, READ_IN_TASKS, WRITE_IN_TASKS
 from sqlengine.api.result import Result
+from sqlengine.bind.hints import IGNORE_HINTS
 from sqlengine.bind.session import MATCH_SEMANTICS
 from sqlengine.database.recovery import RECOVERY_OPTIONS
 from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
@@ -62,6 +64,7 @@ TARGET_OPTIONS = (
 SESSION_OPTIONS: dict[str, Option[object]] = {
     option.key: option  # type: ignore[misc]
     for option in (
+        *ASYNC_LOOKUP_OPTIONS,
         *CHECKPOINT_OPTIONS,
         *RECOVERY_OPTIONS,
         *RESTORE_OPTIONS,
@@ -86,6 +89,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         MATCH_SEMANTICS,
         MAX_ROWS_PER_SECOND,
         MEMORY_LIMIT,
+        IGNORE_HINTS,
         MULTI_JOIN,
         MOST_ROUNDS,
         PROFILE,

@@ -16,6 +16,7 @@ from runtime.core.options import Option, parse_duration
 from runtime.expr import library
 from runtime.expr.function import AnyFunction, ScalarFunction
 from sqlengine.bind import other_names
+from sqlengine.options.lookups import LOOKUP_OPTIONS
 from sqlengine.options.watermarks import WATERMARK_OPTIONS
 from sqlengine.text.functions import is_called_by_name, signature_texts
 from tests.docs.pages import ROOT
@@ -213,6 +214,8 @@ def _table(name: str) -> list[str]:
     if name == "watermarks":
         options: Sequence[Option[object]] = WATERMARK_OPTIONS
         prefix = ""
+    elif name == "lookups":
+        options, prefix = LOOKUP_OPTIONS, ""
     elif name in registry.connectors.names():
         options, prefix = registry.connectors.get(name).options, ""
     elif name in registry.models.names():

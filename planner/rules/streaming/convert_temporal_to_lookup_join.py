@@ -64,7 +64,9 @@ def convert_temporal_to_lookup_join(node: TemporalJoin, context: RuleContext) ->
             hint="add ... ON <left column> = <column of the table>",
         )
     pairs = tuple((expr, name) for name, expr in keys.items())
-    join = LookupJoin(node.left, lookup, scan.name, node.kind, pairs, scan.scanned, conjunction(rest))
+    join = LookupJoin(
+        node.left, lookup, scan.name, node.kind, pairs, scan.scanned, conjunction(rest), node.retry, node.requests
+    )
     if node.right.columns == scan.scanned:
         return join
     key_column = next(c for c in scan.scanned if c.name == pairs[0][1])
