@@ -87,6 +87,7 @@ from runtime.core.types import (
 from runtime.expr.nodes import Call, Case, Cast, Constants, Expr, InList, InputRef, Literal
 from runtime.spi.abilities import (
     CompactedFiles,
+    ListsPartitions,
     SupportsChangeDetection,
     SupportsCompaction,
     SupportsDistributedReads,
@@ -200,6 +201,7 @@ __all__ = [
     "InList",
     "InputRef",
     "LeftOut",
+    "ListsPartitions",
     "Literal",
     "LookupTable",
     "MAX_WATERMARK",

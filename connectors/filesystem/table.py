@@ -19,6 +19,7 @@ from connectors.filesystem.opening import shown_path
 from connectors.filesystem.orc_reader import OrcFileReader
 from connectors.filesystem.overwrite import OverwritableFileSink
 from connectors.filesystem.parquet_reader import ParquetFileReader
+from connectors.filesystem.partition_names import value_of_folder
 from connectors.filesystem.sink import FileSink
 from connectors.filesystem.sink_options import SINK_OPTIONS, read_partition_commit, read_rolling_policy
 from connectors.filesystem.text_reader import TextFileReader
@@ -131,6 +132,13 @@ class FileSource:
         except ConnectorError:
             return TableStatistics()
         return TableStatistics(rows=size / (_BYTES_OF_A_TEXT_COLUMN * max(1, len(self.data))))
+
+    def partitions(self) -> list[dict[str, str | None]]:
+        """Those of the files that are there, as their folders name them."""
+        files = list_files(self.path, self.pattern, self.columns.partitions, may_be_missing=True)
+        found = dict.fromkeys(e.partition for e in files if e.partition)
+        default = self.columns.default_partition
+        return [{column: value_of_folder(written, default) for column, written in p} for p in found]
 
     def splits(self) -> list[Split]:
         """A split per file, by its path."""

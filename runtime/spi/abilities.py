@@ -17,6 +17,7 @@ from runtime.spi.source import Split
 
 __all__ = [
     "CompactedFiles",
+    "ListsPartitions",
     "SupportsChangeDetection",
     "SupportsCompaction",
     "SupportsDistributedReads",
@@ -164,6 +165,15 @@ class SupportsRereading(Protocol):
     @property
     def readable_again(self) -> bool:
         """Whether another reader gets the rows that one has had, with these options."""
+        ...
+
+
+@runtime_checkable
+class ListsPartitions(Protocol):
+    """A source that knows its partitions: SHOW PARTITIONS."""
+
+    def partitions(self) -> Sequence[Mapping[str, str | None]]:
+        """The partitions that have rows, in order: the text of each partition column's value, None for NULL."""
         ...
 
 

@@ -111,6 +111,7 @@ class Result:
         self.is_append_only = append_only
         self.order = order
         self.summary = summary
+        self.returns = False  # Whether its rows are those of RETURNING, which are shown beside the summary.
         self.warnings: tuple[str, ...] = ()
         """What else has happened that somebody should know, as sentences: a view that can no longer be kept."""
         self.locate: Callable[[SqlEngineError], SqlEngineError] = _as_it_is

@@ -117,6 +117,8 @@ class _Run:
             self.say(result.summary + (f" in {seconds:.1f} s" if result.bounded and seconds >= SLOW_SECONDS else ""))
             if not result.bounded:
                 self._background.append((source, result))
+            if result.returns:
+                self._show_query(result)
         elif result.is_query:
             self._show_query(result)
         elif result.schema.names == ("result",) and self._form in ("table", "changelog"):

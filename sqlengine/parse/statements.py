@@ -45,6 +45,7 @@ else:
     _prepared = Room("sqlengine.parse.prepared_statements")
 
 __all__ = [
+    "MADE",
     "STARTERS",
     "parse_expression",
     "parse_plain",
@@ -72,7 +73,7 @@ STARTERS = (
     "PREPARE",
     *sorted(UTILITY_WORDS),
 )
-_MADE = (
+MADE = (
     "TABLE",
     "VIEW",
     "MATERIALIZED VIEW",
@@ -84,6 +85,7 @@ _MADE = (
     "CONNECTION",
     "SAVEPOINT",
 )
+"""What CREATE makes."""
 _BEFORE_TABLE = ("FROM", "JOIN", "INTO", "TABLE", "UPDATE")
 _CLAUSES = (
     "FROM",
@@ -267,7 +269,7 @@ class StatementGrammar(MaterializedGrammar):
         if self.at_any("DATABASE", "SCHEMA", "CATALOG", "FUNCTION", "PROCEDURE", "CONNECTION", "SAVEPOINT", "SYSTEM"):
             self.back_to(index)
             return read_utility(self)
-        self.fail(*_MADE)
+        self.fail(*MADE)
 
     def _create_view(self, *, temporary: bool, replace: bool) -> CreateView:
         if_not_exists = self.match("IF", "NOT", "EXISTS")

@@ -22,7 +22,7 @@ from sqlengine.parse.lexer import END, NUMBER, QUOTED, STRING, UNICODE, WORD, To
 if TYPE_CHECKING:
     from lark import Lark
 
-__all__ = ["UTILITY_WORDS", "read_utility"]
+__all__ = ["UTILITY_WORDS", "grammar_rules", "read_utility"]
 
 UTILITY_WORDS = frozenset(
     (
@@ -149,6 +149,14 @@ def _grammar() -> Lark:
     return Lark(text, parser="lalr", lexer=Fed, maybe_placeholders=True)
 
 
+def grammar_rules() -> dict[str, list[list[str]]]:
+    """The rules of the grammar: the names of the rules and terminals that each may consist of, in order."""
+    rules: dict[str, list[list[str]]] = {}
+    for rule in _grammar().rules:
+        rules.setdefault(rule.origin.name, []).append([symbol.name for symbol in rule.expansion])
+    return rules
+
+
 def _span(leaf: Any) -> Span:
     return Span(leaf.start_pos, leaf.end_pos)
 
@@ -234,6 +242,9 @@ class _Builder:
 
     def show_create(self, kind: Any, name: Any) -> nodes.Show:
         return nodes.Show(f"CREATE {_upper(kind)}", self.build(name))
+
+    def show_create_or_alter(self, name: Any) -> nodes.Show:
+        return nodes.Show("CREATE OR ALTER MATERIALIZED TABLE", self.build(name))
 
     def show_columns(self, where: Any, like: Any) -> nodes.Show:
         return nodes.Show("COLUMNS", self.build(where), self.build(like))

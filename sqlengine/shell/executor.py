@@ -183,6 +183,8 @@ class Executor:
 
     def _show(self, result: Result, piece: Piece, source: str | None, started: float) -> None:
         if result.summary is not None:
+            if result.returns:
+                self._show_table(result, piece, started)
             self._show_written(result, source, started)
         elif result.is_query:
             self.last_query = piece.text

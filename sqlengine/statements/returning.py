@@ -75,7 +75,9 @@ def with_rows(statement: Change, session: Session, run: Callable[[Change, Sessio
 
     count, rows = in_epoch(session, change, blind=blind)
     summary = f"{count:,} row{'' if count == 1 else 's'} changed in {table.path.name}"
-    return Result(planned.schema, [ChangelogBatch(rows)], summary=summary)
+    result = Result(planned.schema, [ChangelogBatch(rows)], summary=summary)
+    result.returns = True
+    return result
 
 
 def _table(statement: st.Insert | st.Update | st.Delete, session: Session) -> CatalogTable:

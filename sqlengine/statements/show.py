@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from runtime.core.errors import CatalogError, UnsupportedError, pointing_at
+from runtime.core.errors import CatalogError, UnsupportedError, did_you_mean, pointing_at
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, INT, STRING
+from runtime.spi.abilities import ListsPartitions
 from sqlengine.api.result import Result
-from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
+from sqlengine.database.binding import Binding
 from sqlengine.database.information_schema import INFORMATION_SCHEMA, INFORMATION_TABLES
 from sqlengine.database.session import SYSTEM_DATABASE, Session
 from sqlengine.database.system_tables import SystemTables
@@ -113,6 +115,40 @@ def _columns(statement: st.Show, session: Session) -> Result:
     return Result.table(schema, [[r[i] for r in rows] for i in range(len(schema))])
 
 
+def _partitions(statement: st.Show, session: Session) -> Result:
+    """The partitions of a table of files, as its folders are named: `day=mon/hour=7`."""
+    assert statement.name is not None
+    name, span = statement.name, statement.name.span
+    table = session.catalogs.get(name.parts, span)
+    if not isinstance(table, CatalogTable) or not table.partitioned_by:
+        raise CatalogError(
+            f'"{table.path.name}" is not partitioned',
+            code="E1226",
+            span=span,
+            hint="CREATE TABLE .. PARTITIONED BY (column) divides files into folders",
+        )
+    wanted: dict[str, str | None] = {}
+    for column, value in statement.partition.values if statement.partition is not None else ():
+        if column.text not in table.partitioned_by:
+            raise CatalogError(
+                f'"{column.text}" is no partition column of {table.path.name}',
+                code="E1226",
+                span=column.span,
+                hint=did_you_mean(column.text, table.partitioned_by),
+            )
+        if value is not None:
+            wanted[column.text] = value.expression.name
+    opened = Binding(session, False).resolve(name.parts, span, {})
+    source = opened.source if isinstance(opened, OpenTable) else None
+    found = source.partitions() if isinstance(source, ListsPartitions) else ()
+    rows = [
+        "/".join(f"{c}={'NULL' if p[c] is None else p[c]}" for c in table.partitioned_by)
+        for p in found
+        if all(p.get(c) == v for c, v in wanted.items())
+    ]
+    return _list("partition name", rows, statement)
+
+
 def _functions(statement: st.Show, session: Session) -> Result:
     known = session.user_functions if statement.user else session.functions.functions
     names = sorted(name.lower() for name in known if name[:1].isalpha() and " " not in name)
@@ -150,6 +186,11 @@ def _create_view(statement: st.Show, session: Session) -> Result:
             f'"{view.path.name}" is a table', code="E1409", span=statement.name.span, hint="use SHOW CREATE TABLE"
         )
     return _text(view_text(view))
+
+
+def _create_or_alter(statement: st.Show, session: Session) -> Result:
+    text = str(_create_view(statement, session).to_arrow().column(0)[0].as_py())
+    return _text(text.replace("CREATE ", "CREATE OR ALTER ", 1))
 
 
 def _create_catalog(statement: st.Show, session: Session) -> Result:
@@ -238,6 +279,7 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "MATERIALIZED TABLES": _materialized("materialized table", "materialized table"),
     "CREATE MATERIALIZED VIEW": _create_view,
     "CREATE MATERIALIZED TABLE": _create_view,
+    "CREATE OR ALTER MATERIALIZED TABLE": _create_or_alter,
     "FUNCTIONS": _functions,
     "MODULES": _modules,
     "JARS": _nothing("jars"),
@@ -246,5 +288,6 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "CREATE MODEL": _create_definition("model"),
     "CONNECTIONS": _definitions("connection name", "connection"),
     "CREATE CONNECTION": _create_definition("connection"),
+    "PARTITIONS": _partitions,
     "PROCEDURES": _procedure_names,
 }

@@ -276,3 +276,9 @@ def test_a_log_that_cannot_be_written_is_wrong_usage(capsys: pytest.CaptureFixtu
 def test_a_log_at_a_prompt_needs_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     assert "give --log-file" in usage_error(capsys, "shell", "--log-level", "info")
+
+
+def test_rows_of_returning_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    script = "CREATE TABLE t (id INT); INSERT INTO t VALUES (1), (2) RETURNING id * 10 AS tens"
+    status, out, err = run(capsys, "-e", script, "--format", "csv")
+    assert (status, out, err) == (0, "tens\n10\n20\n", "2 rows changed in t\n")
