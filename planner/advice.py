@@ -1,5 +1,4 @@
-"""What in a plan may surprise whoever runs it for long: state without bound, groups that never end, updates that may
-not cancel.
+"""What in a plan may surprise whoever runs it for long: state without bound, groups that never end.
 
 Said by EXPLAIN PLAN_ADVICE, and (`warnings`) as warnings of a statement that begins to run.
 """
@@ -12,7 +11,6 @@ from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
 from planner.traits.boundedness import state_bound, unbounded_nodes
 from planner.traits.context import STATE_TTL, TraitContext
-from planner.traits.determinism import non_deterministic_updates
 from planner.traits.naming import describe
 from planner.traits.time import is_bounded
 from runtime.core.errors import Span
@@ -32,9 +30,6 @@ def advice(plans: Sequence[LogicalNode], traits: TraitContext) -> list[str]:
         lines.extend(
             f"state without bound: {describe(node)} keeps all rows; {TTL} or join within a window or an interval"
             for node in unbounded_nodes(plan, traits)
-        )
-        lines.extend(
-            f"updates that may not cancel: {finding.message}" for finding in non_deterministic_updates(plan, traits)
         )
     return list(dict.fromkeys(lines))
 

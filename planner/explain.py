@@ -7,7 +7,7 @@ plan) |
 | ESTIMATED_COST | rows, changes and state of each node of the optimized plan |
 | STATE | the state tables of each operator and what bounds them; how large they will be |
 | JSON_EXECUTION_PLAN | the physical plan as JSON |
-| PLAN_ADVICE | what in the plan may surprise: state without bound, updates that may not cancel |
+| PLAN_ADVICE | what in the plan may surprise: state without bound |
 """
 
 from __future__ import annotations

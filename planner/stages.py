@@ -67,6 +67,7 @@ from planner.rules.streaming import (
     convert_top_n_to_deduplicate,
     convert_top_n_to_window_top_n,
     materialize_time_attributes,
+    remember_values,
 )
 from planner.rules.subquery import (
     check_decorrelated,
@@ -239,6 +240,13 @@ STAGES = (
         "With the joins in their order, and their inputs as narrow as they get; from the top, so that as many as can be are "
         "merged.",
         fixpoint=False,
+    ),
+    Stage(
+        "remember values",
+        (remember_values.RULE,),
+        Direction.BOTTOM_UP,
+        "When nothing moves expressions any more, and the forms that keep what they found for a row are there; what rows are "
+        "taken back is known from below.",
     ),
     Stage(
         "tidy up",

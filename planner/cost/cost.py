@@ -157,6 +157,12 @@ def _(plan: n.Aggregate, context: TraitContext) -> Estimate:
 
 
 @_estimate.register
+def _(plan: n.Remember, context: TraitContext) -> Estimate:
+    given = _input(plan, context)
+    return Estimate(given.rows, given.changes, given.rows)
+
+
+@_estimate.register
 def _(plan: n.Expand, context: TraitContext) -> Estimate:
     given = _input(plan, context)
     times = len(plan.projections)

@@ -36,6 +36,7 @@ from planner.logical.nodes import (
     ProcessTables,
     Project,
     Recursive,
+    Remember,
     Scan,
     Shared,
     Sink,
@@ -213,6 +214,8 @@ class _Explainer:
                 return f"Values {shown or 'none'}" + (f" as {self._columns(produced)}" if produced else "")
             case Project(items=items):
                 return f"Project {self._computed(items)}"
+            case Remember(values=values):
+                return f"Remember {self._computed(values)}"
             case Filter(predicate=predicate):
                 return f"Filter {self._show(predicate)}"
             case Join() | DependentJoin() | CurrentJoin():

@@ -33,6 +33,7 @@ from planner.logical.nodes import (
     ProcessTables,
     Project,
     Recursive,
+    Remember,
     Scan,
     Shared,
     Sink,
@@ -77,6 +78,8 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
             return tuple(e for r in rows for e in r)
         case Project(items=items):
             return tuple(e for _, e in items)
+        case Remember(values=values):
+            return tuple(e for _, e in values)
         case Filter(predicate=predicate):
             return (predicate,)
         case Join(condition=condition) | DependentJoin(condition=condition) | CurrentJoin(condition=condition):
@@ -144,6 +147,8 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
             return _with(node, rows=tuple(tuple(e if type(e) is Literal else change(e) for e in r) for r in rows))
         case Project(items=items):
             return _with(node, items=tuple((c, change(e)) for c, e in items))
+        case Remember(values=values):
+            return _with(node, values=tuple((c, change(e)) for c, e in values))
         case Filter(predicate=predicate):
             return _with(node, predicate=change(predicate))
         case Join(condition=condition) | DependentJoin(condition=condition) | CurrentJoin(condition=condition):

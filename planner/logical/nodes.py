@@ -60,6 +60,7 @@ __all__ = [
     "Project",
     "RankFunction",
     "Recursive",
+    "Remember",
     "Scan",
     "Shared",
     "Sink",
@@ -376,6 +377,19 @@ class WindowAggregate(Unary):
     def columns(self) -> tuple[Column, ...]:
         by_id = {c.id: c for c in self.input.columns}
         return (*(by_id[g.id] for g in self.group), *(c for c, _ in self.calls), *(c for c, _ in self.properties))
+
+
+@node
+class Remember(Unary):
+    """Input columns, then `values` that would be others if they were computed again: a row is taken back with those that
+    it was given. Only over inputs whose rows may be updated or removed."""
+
+    input: LogicalNode
+    values: tuple[tuple[Column, Expr], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns + tuple(c for c, _ in self.values)
 
 
 @node

@@ -26,6 +26,7 @@ from planner.logical.nodes import (
     MultiJoin,
     Project,
     Recursive,
+    Remember,
     Shared,
     Sink,
     TemporalJoin,
@@ -125,7 +126,7 @@ def _shape_problem(node: LogicalNode) -> str | None:
             return _overlap(node)
         case MultiJoin():
             return _several_problem(node)
-        case Project(items=items):
+        case Project(items=items) | Remember(values=items):
             return next(
                 (f"{c} is {c.type} but its expression is {e.type}" for c, e in items if not _fits(e.type, c.type)), None
             )

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from planner.logical import nodes as n
 from planner.logical.build import without_row_of_nothing
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node, schema_of
+from planner.traits.determinism import gives_others
 from planner.traits.update_kind import Demand
-from runtime.core.changelog import APPEND
+from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Field, Schema
 from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr
 from runtime.plan.nodes import (
     AggregateSpec,
+    ChangelogNormalizeExec,
     ExpandExec,
     GroupAggregateExec,
     JoinKind,
+    PhysicalNode,
     SetOperationExec,
     SortSpec,
     UnionExec,
@@ -67,7 +70,15 @@ def _(plan: n.Aggregate, run: Lowering, demand: Demand) -> Lowered:
         # An edge has at least one column: the group of all rows is that of a constant.
         source, keys = run.with_columns(source, [TRUE])
         schema, ids = Schema((Field("$any", TRUE.type),)), (HIDDEN,)
-    return Lowered(GroupAggregateExec(source.node, keys, specs, schema, run.mode(plan, demand), ttl), ids)
+    mode = run.mode(plan, demand)
+    if run.traits.batch or gives_others((call for _, call in plan.calls), run.traits) is None:
+        return Lowered(GroupAggregateExec(source.node, keys, specs, schema, mode, ttl), ids)
+    # The result that was shown cannot be computed again: it is kept by the group.
+    given = ChangelogMode(True, False, mode.update_after, mode.delete)
+    node: PhysicalNode = GroupAggregateExec(source.node, keys, specs, schema, given, ttl)
+    if mode.update_before or (mode.delete and demand.full_deletes):
+        node = ChangelogNormalizeExec(node, tuple(range(len(plan.group))), schema, mode, ttl)
+    return Lowered(node, ids)
 
 
 def _with_row_of_nothing(plan: n.Aggregate, run: Lowering) -> n.Project:

@@ -7,7 +7,8 @@ from planner.lower.consumers import require_append_only
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node, schema_of
 from planner.lower.time_filter import time_filter
 from planner.traits.changes import changes
-from planner.traits.update_kind import Demand
+from planner.traits.keys import unique_keys
+from planner.traits.update_kind import Demand, follows_by_after, needs_memory
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.options import bool_option, text_option
@@ -22,6 +23,7 @@ from runtime.plan.nodes import (
     FromChangelogExec,
     PhysicalNode,
     ProcessTablesExec,
+    RememberExec,
     SourceExec,
     ToChangelogExec,
     ValuesExec,
@@ -130,6 +132,27 @@ def _(plan: n.Filter, run: Lowering, demand: Demand) -> Lowered:
 @lower_node.register
 def _(plan: n.Project, run: Lowering, demand: Demand) -> Lowered:
     return run.projected(run.input(plan, 0, demand), None, plan.items)
+
+
+@lower_node.register
+def _(plan: n.Remember, run: Lowering, demand: Demand) -> Lowered:
+    source = run.input(plan, 0, demand)
+    if not needs_memory(plan, demand, run.traits):
+        return run.projected(source, None, (*((c, c.ref()) for c in plan.input.columns), *plan.values))
+    given = source.node
+    fields = tuple(Field(c.name, c.type) for c, _ in plan.values)
+    node: PhysicalNode = RememberExec(
+        given,
+        tuple(source.expr(e) for _, e in plan.values),
+        source.key_positions(unique_keys(plan.input, run.traits)),
+        Schema((*given.schema, *fields)),
+        given.mode,
+        run.ttl,
+    )
+    if given.mode.update_before and not demand.before and follows_by_after(plan, run.traits):
+        mode = ChangelogMode(True, False, given.mode.update_after, given.mode.delete)
+        node = DropUpdateBeforeExec(node, node.schema, mode)
+    return Lowered(node, source.ids + tuple(c.id for c, _ in plan.values))
 
 
 @lower_node.register

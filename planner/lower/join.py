@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from planner.logical import nodes as n
+from planner.logical.build import passing
 from planner.logical.nodes import JoinKind, LogicalNode
 from planner.lower.consumers import require_append_only
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node
@@ -261,6 +262,9 @@ def _all_versions(plan: n.LogicalNode, run: Lowering) -> n.LogicalNode:
             source, run.traits
         ):
             return source
+        case n.Remember(input=source, values=values):
+            # A version is replaced and removed by its key, whatever its values are.
+            return n.Project(_all_versions(source, run), (*passing(source.columns), *values))
         case n.Project(input=source, items=items) if all(isinstance(e, ColumnRef) for _, e in items):
             return plan.with_inputs(_all_versions(source, run))
         case _:

@@ -9,6 +9,7 @@ from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
 from planner.traits.changes import is_append_only
 from planner.traits.context import TraitContext
+from planner.traits.keys import unique_keys
 from planner.traits.time import has_watermark, is_bounded
 from runtime.expr.nodes import ColumnRef
 
@@ -84,6 +85,11 @@ def _(plan: LogicalNode, context: TraitContext) -> StateBound:
 @_bound.register
 def _(plan: n.Aggregate, context: TraitContext) -> StateBound:
     return StateBound.KEYS
+
+
+@_bound.register
+def _(plan: n.Remember, context: TraitContext) -> StateBound:
+    return StateBound.KEYS if unique_keys(plan.input, context) else StateBound.INPUT
 
 
 @_bound.register

@@ -111,6 +111,7 @@ def _(plan: n.Filter, context: TraitContext) -> Changes:
 
 
 @_changes.register(n.Project)
+@_changes.register(n.Remember)
 @_changes.register(n.Expand)
 @_changes.register(n.AssignWatermark)
 @_changes.register(n.Unnest)

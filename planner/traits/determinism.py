@@ -1,105 +1,99 @@
-"""Non-deterministic updates: expressions that may give another value when a row is taken back than they gave for the
-row (reference 7.5).
+"""Values that would be others if they were computed again: those of RAND and UUID, of the clock, of a program that says
+so of itself.
 
-A row of an updating stream passes an expression twice, when it comes and when it is taken back. RAND(), NOW() or a
-lookup of a table that changes may answer differently, and the retraction then cancels nothing. Insert-only streams have
-no such problem.
+A row of an updating stream passes an expression twice, when it comes and when it is taken back (reference 7.5). So where
+rows may be updated or removed, such values are computed in one place, `Remember`, which gives them back as they were, and
+expressions read them as columns. The rule `remember_values` sees to that; what is left here is a mistake of ours, or a
+form that has no plan.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from planner.logical import nodes as n
+from planner.logical.expressions import node_expressions
 from planner.logical.nodes import LogicalNode
 from planner.traits.changes import is_append_only
 from planner.traits.context import TraitContext
 from runtime.core.errors import PlanningError, Span
 from runtime.core.options import text_option
-from runtime.expr.analysis import conjuncts, follows_time
-from runtime.expr.function import ScalarFunction
-from runtime.expr.nodes import Call, Expr, walk
+from runtime.expr.analysis import PASSING_TIME
+from runtime.expr.function import AggregateFunction, ScalarFunction, shown_name
+from runtime.expr.nodes import AggregateCall, Call, Expr, WindowCall, walk
 
-__all__ = ["NON_DETERMINISTIC_UPDATE", "Finding", "check_determinism", "is_deterministic", "non_deterministic_updates"]
+__all__ = ["NON_DETERMINISTIC_UPDATE", "check_determinism", "culprit", "gives_others", "is_deterministic", "takes_back"]
 
 NON_DETERMINISTIC_UPDATE = text_option(
     "table.optimizer.non-deterministic-update.strategy",
     "IGNORE",
-    "what to do about expressions that may retract another value than they sent: IGNORE, or TRY_RESOLVE to refuse them",
+    "taken for Flink's sake: whatever it says, a row is taken back with the values that it was given",
     ("IGNORE", "TRY_RESOLVE"),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A place where a retraction may not cancel: a sentence for people, and where it is in the query if that is
-    known."""
-
-    message: str
-    span: Span | None = None
-
-
 def is_deterministic(expr: Expr, context: TraitContext) -> bool:
     """Whether the same row always gives the same value: no random function and none that reads the clock."""
-    return _culprit(expr, context) is None
+    return culprit(expr, context) is None
 
 
-def _culprit(expr: Expr, context: TraitContext) -> Call | None:
+def culprit(expr: Expr, context: TraitContext) -> Call | None:
+    """The first call that may give another value each time; None in what is deterministic. The time that passes is no
+    value: what filters by it knows the rows that it has let in."""
     for part in walk(expr):
-        if isinstance(part, Call):
+        if isinstance(part, Call) and part.function != PASSING_TIME:
             function = context.functions.find(part.function)
-            if isinstance(function, ScalarFunction) and (not function.deterministic or function.dynamic):
+            if isinstance(function, ScalarFunction) and (
+                not function.deterministic or (function.dynamic and not (function.dynamic_alone and part.args))
+            ):
                 return part
     return None
 
 
-def _expressions(plan: LogicalNode) -> list[Expr]:
+def gives_others(
+    calls: Iterable[AggregateCall | WindowCall], context: TraitContext
+) -> AggregateCall | WindowCall | None:
+    """The first aggregate that may give another result over the same rows."""
+    for call in calls:
+        function = context.functions.find(call.function)
+        if isinstance(function, AggregateFunction) and not function.deterministic:
+            return call
+    return None
+
+
+def takes_back(plan: LogicalNode, context: TraitContext) -> bool:
+    """Whether the node computes its expressions again for rows that are taken back.
+
+    A watermark only moves on. Joins with what is there at the moment keep what they found for a row (`EnrichingOperator`).
+    A temporal join looks at versions for rows of its left side.
+    """
     match plan:
-        case n.Filter(predicate=predicate):
-            # What follows the time that passes knows the rows that it has let in.
-            return [part for part in conjuncts(predicate) if not follows_time(part)]
-        case n.Project(items=items):
-            # PROCTIME() marks a column, it is not a value that is stored.
-            return [expr for column, expr in items if not column.type.is_proctime]
-        case n.Join(condition=condition) | n.TemporalJoin(condition=condition) | n.LookupJoin(condition=condition):
-            return [condition]
-        case n.AsofJoin(left_time=left, right_time=right, equal=equal):
-            return [left, right, equal]
-        case n.CurrentJoin(condition=condition):
-            return [condition]
-        case n.MultiJoin(keys=keys):
-            return [expr for each in keys for expr in each]
-        case n.Unnest(collection=collection):
-            return [collection]
-        case n.Expand(projections=projections):
-            return [expr for projection in projections for expr in projection]
+        case n.Remember() | n.AssignWatermark() | n.CurrentJoin() | n.LookupJoin() | n.VectorSearch():
+            return False
+        case n.TemporalJoin(left=left):
+            return not is_append_only(left, context)
         case _:
-            return []
+            return not all(is_append_only(source, context) for source in plan.inputs)
 
 
-def non_deterministic_updates(plan: LogicalNode, context: TraitContext) -> list[Finding]:
-    """All places in the plan where a retraction may not cancel what it should."""
-    sources = (plan.plan,) if isinstance(plan, n.Shared) else plan.inputs
-    found = [finding for source in sources for finding in non_deterministic_updates(source, context)]
-    if all(is_append_only(source, context) for source in plan.inputs):
-        return found
-    for expr in _expressions(plan):
-        call = _culprit(expr, context)
+def check_determinism(plan: LogicalNode, context: TraitContext) -> None:
+    """Raise PlanningError E1706 where a row would be taken back with other values than it was given."""
+    for source in (plan.plan,) if isinstance(plan, n.Shared) else plan.inputs:
+        check_determinism(source, context)
+    if isinstance(plan, n.Over) and not is_append_only(plan, context):
+        other = gives_others((call for _, call in plan.calls), context)
+        if other is not None:
+            hint = "order by an event time of rows that only come, or aggregate with GROUP BY"
+            raise _refused(other.function, other.span, hint)
+    if not takes_back(plan, context):
+        return
+    for expr in node_expressions(plan):
+        call = culprit(expr, context)
         if call is not None:
-            found.append(Finding(f"{call.function} may give another value when a row is updated or removed", call.span))
-    if isinstance(plan, n.LookupJoin):
-        found.append(Finding(f"the lookup of {plan.name} may find another row when a row is updated or removed"))
-    return found
+            hint = "compute the value in a subquery or view over one of the tables, and join that"
+            raise _refused(call.function, call.span, hint)
 
 
-def check_determinism(plan: LogicalNode, context: TraitContext) -> list[Finding]:
-    """The findings as advice, or as PlanningError E1706 when the strategy is TRY_RESOLVE."""
-    found = non_deterministic_updates(plan, context)
-    if found and context.options.get(NON_DETERMINISTIC_UPDATE).upper() == "TRY_RESOLVE":
-        raise PlanningError(
-            found[0].message,
-            code="E1706",
-            span=found[0].span,
-            hint="compute the value before the rows become updates, or SET 'table.optimizer.non-deterministic-update.strategy' = 'IGNORE'",
-        )
-    return found
+def _refused(function: str, span: Span | None, hint: str) -> PlanningError:
+    message = f"{shown_name(function)} may give another value when a row is updated or removed"
+    return PlanningError(message, code="E1706", span=span, hint=hint)

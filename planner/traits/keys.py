@@ -244,8 +244,9 @@ def _(plan: n.Unnest, context: TraitContext, upsert: bool) -> Iterable[Key]:
 
 
 @_keys.register(n.AssignWatermark)
+@_keys.register(n.Remember)
 @_keys.register(n.Sink)
-def _(plan: n.AssignWatermark | n.Sink, context: TraitContext, upsert: bool) -> Iterable[Key]:
+def _(plan: n.AssignWatermark | n.Remember | n.Sink, context: TraitContext, upsert: bool) -> Iterable[Key]:
     return _of(plan.input, context, upsert)
 
 

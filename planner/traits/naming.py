@@ -77,6 +77,7 @@ _NAMES: dict[type, str] = {
     n.Intersect: "INTERSECT",
     n.Except: "EXCEPT",
     n.Union: "UNION ALL",
+    n.Remember: "the values that are given once",
     n.Recursive: "WITH RECURSIVE",
     n.LastRound: "WITH RECURSIVE",
     n.TemporalJoin: "the temporal join",

@@ -23,7 +23,15 @@ from planner.traits.keys import upsert_keys
 from runtime.core.node import Node, node
 from runtime.plan.nodes import RankFunction
 
-__all__ = ["AFTER_IMAGES", "FULL_IMAGES", "Demand", "follows_by_after", "input_demand", "is_native_upsert"]
+__all__ = [
+    "AFTER_IMAGES",
+    "FULL_IMAGES",
+    "Demand",
+    "follows_by_after",
+    "input_demand",
+    "is_native_upsert",
+    "needs_memory",
+]
 
 
 @node
@@ -74,8 +82,9 @@ def _(plan: n.Filter, context: TraitContext) -> bool:
 
 
 @_follows.register(n.Project)
+@_follows.register(n.Remember)
 @_follows.register(n.AssignWatermark)
-def _(plan: n.Project | n.AssignWatermark, context: TraitContext) -> bool:
+def _(plan: n.Project | n.Remember | n.AssignWatermark, context: TraitContext) -> bool:
     return follows_by_after(plan.input, context)
 
 
@@ -151,6 +160,17 @@ def _demand(plan: LogicalNode, index: int, demand: Demand, context: TraitContext
 def _(plan: n.Project | n.AssignWatermark, index: int, demand: Demand, context: TraitContext) -> Demand:
     full = demand.full_deletes or isinstance(plan, n.AssignWatermark)
     return Demand(demand.before or not follows_by_after(plan, context), full)
+
+
+@_demand.register
+def _(plan: n.Remember, index: int, demand: Demand, context: TraitContext) -> Demand:
+    return FULL_IMAGES if needs_memory(plan, demand, context) else demand
+
+
+def needs_memory(plan: n.Remember, demand: Demand, context: TraitContext) -> bool:
+    """Whether the values must be known when a row is taken back: not for who goes by key alone, and replaces and removes
+    what has the key."""
+    return demand.before or demand.full_deletes or not follows_by_after(plan, context)
 
 
 @_demand.register

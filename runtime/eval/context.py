@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.types import NULL, DataType
 
-__all__ = ["BatchContext"]
+__all__ = ["BatchContext", "Chance"]
+
+
+class Chance:
+    """Where random functions draw from: a new seed for every call.
+
+    Args:
+        of: what tells the calls of a piece of work apart from those of any other, for work that may be carried out
+            again and must come to the same; without it seeds are the system's, and never the same.
+    """
+
+    __slots__ = ("_calls", "_of")
+
+    def __init__(self, *of: int) -> None:
+        self._of = of
+        self._calls = 0
+
+    def seed(self) -> int:
+        """The seed of one call, 128 bits."""
+        if not self._of:
+            return int.from_bytes(os.urandom(16), "little")
+        self._calls += 1
+        return int.from_bytes(
+            hashlib.blake2b(repr((*self._of, self._calls)).encode(), digest_size=16).digest(), "little"
+        )
 
 
 class _Time(Protocol):
     @property
-    def epoch(self) -> int: ...
+    def chance(self) -> Chance | None: ...
     @property
     def previous_watermark(self) -> int: ...
     @property
     def processing_time(self) -> int: ...
-
-
-@dataclass(slots=True)
-class _Draws:
-    """How often random functions were called in this batch, so that two calls get two sequences."""
-
-    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +55,25 @@ class BatchContext:
     time_zone: str = "UTC"
     processing_time: int = 0
     watermark: int | None = None
-    seed: int = 0
     result_type: DataType = NULL
     arg_types: tuple[DataType, ...] = ()
-    draws: _Draws = field(default_factory=_Draws)
+    chance: Chance = field(default_factory=Chance)
     lenient: bool = False
 
     @staticmethod
     def at(time: _Time, num_rows: int, time_zone: str) -> BatchContext:
         """The context of an operator's step: `time` is the `EpochTime`; the watermark is that before the epoch."""
         watermark = None if time.previous_watermark == MIN_WATERMARK else time.previous_watermark
-        return BatchContext(num_rows, time_zone, time.processing_time, watermark, time.epoch)
+        return BatchContext(num_rows, time_zone, time.processing_time, watermark, chance=time.chance or Chance())
 
     def leniently(self) -> BatchContext:
         """The same surroundings, in which a point in time that is out of range is NULL."""
         return replace(self, lenient=True)
 
     @property
-    def epoch_seed(self) -> int:
-        """Another number in every epoch and for every call within it."""
-        self.draws.count += 1
-        return (self.seed * 1_000_003 + self.draws.count * 7_919) & 0x7FFF_FFFF_FFFF_FFFF
+    def seed(self) -> int:
+        """Another number for every call."""
+        return self.chance.seed()
 
     def with_rows(self, num_rows: int) -> BatchContext:
         return self if num_rows == self.num_rows else replace(self, num_rows=num_rows)
@@ -68,9 +85,8 @@ class BatchContext:
             self.time_zone,
             self.processing_time,
             self.watermark,
-            self.seed,
             result_type,
             arg_types,
-            self.draws,
+            self.chance,
             self.lenient,
         )

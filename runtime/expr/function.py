@@ -85,8 +85,8 @@ class EvalContext(Protocol):
         ...
 
     @property
-    def epoch_seed(self) -> int:
-        """A number for random functions, another one in every epoch."""
+    def seed(self) -> int:
+        """A number for random functions, another one whenever it is asked for."""
         ...
 
     @property
@@ -196,7 +196,7 @@ class ScalarFunction:
     `evaluate(context, *args)`: arrays in, array out. `duckdb`: an expression template, `{0}` for the first argument,
     `{args}` for all.
     `deterministic`: the same arguments give the same value (needed for constant folding and on updating streams).
-    `dynamic`: deterministic within an epoch only (CURRENT_TIMESTAMP).
+    `dynamic`: deterministic within an epoch only (CURRENT_TIMESTAMP); `dynamic_alone`: only without arguments.
     `can_fail`: may raise on some rows (a cast, a division): a predicate must not be moved below a filter that guards
     it.
     `monotonic`: never decreases with its first argument (keeps the order of time attributes).
@@ -214,6 +214,7 @@ class ScalarFunction:
     nulls: Nulls = Nulls.STRICT
     deterministic: bool = True
     dynamic: bool = False
+    dynamic_alone: bool = False
     can_fail: bool = False
     monotonic: bool = False
     syntax: str | None = None

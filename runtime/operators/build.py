@@ -24,6 +24,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.FromChangelogExec: "runtime.operators.changelog_functions:FromChangelogOperator",
     plan.ProcessTablesExec: "runtime.operators.process_tables:process_operator",
     plan.ToChangelogExec: "runtime.operators.changelog_functions:ToChangelogOperator",
+    plan.RememberExec: "runtime.operators.remember:RememberOperator",
     plan.FinalRowsExec: "runtime.operators.final_rows:FinalRowsOperator",
     plan.UnnestExec: "runtime.operators.unnest:UnnestOperator",
     plan.GroupAggregateExec: "runtime.operators.group_aggregate:GroupAggregateOperator",

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, plain_column
 from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.eval.aggregates.sums import RowCounts
+from runtime.expr.function import AggregateFunction
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.hash_index import HashIndex
@@ -34,9 +35,9 @@ class GroupAggregateOperator(Operator):
         of live rows per group. Output, once per touched group and epoch, in order of first touch: `+I` when the group
         appears, `-U` and `+U` (only `+U` when nobody needs old images) when its result changed, `-D` when its last
         row is taken back. An unchanged result is not sent again, unless state expires (`ttl`): then downstream state
-        must stay fresh. Without calls (DISTINCT) a group only appears and vanishes. A row taken back from a group
-        that is not there (it expired) is ignored, as in Flink. In a batch plan every group comes once, at the end of the
-        input.
+        must stay fresh; or an aggregate says that it is not deterministic. Without calls (DISTINCT) a group only appears
+        and vanishes. A row taken back from a group that is not there (it expired) is ignored, as in Flink. In a batch
+        plan every group comes once, at the end of the input.
     """
 
     def __init__(self, node: GroupAggregateExec, context: OperatorContext) -> None:
@@ -53,6 +54,11 @@ class GroupAggregateOperator(Operator):
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._live = RowCounts() if retracts else None
         self._at_end = node.emits_at_end
+        # What was shown of a group is not known where its result is another each time.
+        functions = (context.functions.find(call.function) for call in node.calls)
+        self._sends_all = bool(node.ttl) or any(
+            isinstance(f, AggregateFunction) and not f.deterministic for f in functions
+        )
         self._next_seq = 0
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         kept = node.kept("groups")
@@ -203,7 +209,7 @@ class GroupAggregateOperator(Operator):
             return ChangelogBatch.of([*self._key_store.take(touched), *new], self._node.schema)
         place = np.cumsum(~fresh) - 1
         changed = ~fresh & ~gone & bool(self._node.calls)
-        if not self._node.ttl:
+        if not self._sends_all:
             known = np.flatnonzero(changed)
             if len(known) < len(touched):
                 old_images, new_images = [_taken(c, place[known]) for c in old], [_taken(c, known) for c in new]

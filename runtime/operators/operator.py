@@ -22,6 +22,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK
 from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
+from runtime.eval.context import Chance
 from runtime.expr.function import FunctionRegistry
 from runtime.state.keyed_state import KeyedState
 from runtime.state.snapshot import SavedState, restore_task
@@ -69,7 +70,8 @@ class EpochTime:
     `watermark`: the least of the inputs' watermarks at the end of this epoch (it includes the epoch's rows);
     `previous_watermark`: the same after the epoch before, against which rows are late. `processing_time` is read once
     per epoch. `splits` is for the operator that makes the watermark of a source with several splits. `inputs`: the
-    watermark of each input, for an operator that no task runs.
+    watermark of each input, for an operator that no task runs. `chance`: where random functions draw from in a task that
+    may be carried out again.
     """
 
     epoch: int
@@ -78,6 +80,7 @@ class EpochTime:
     processing_time: int
     splits: SplitRows | None = None
     inputs: tuple[int, ...] = ()
+    chance: Chance | None = None
 
     @property
     def ends(self) -> bool:

@@ -75,6 +75,8 @@ class _Check(NodeParts):
                 return self._of_a_table()
             case p.CalcExec() | p.ExpandExec() | p.ValuesExec() | p.UnnestExec() | p.WatermarkExec() | p.UnionExec():
                 return self._of_rows()
+            case p.RememberExec():
+                return self._of_rows()
             case (
                 p.HashJoinExec()
                 | p.IntervalJoinExec()
@@ -170,6 +172,10 @@ class _Check(NodeParts):
                 if expr.type.root not in TIMES:
                     raise Wrong(f"a watermark is a timestamp, not {expr.type}").within("expr")
                 return source.schema.types
+            case p.RememberExec(input=source, values=values, keys=keys):
+                self._columns("keys", keys or (), source.schema)
+                self._each(values, source.schema.types, "values")
+                return [*source.schema.types, *(e.type for e in values)]
             case p.UnionExec(parts=parts, schema=schema):
                 if not parts:
                     raise Wrong("at least one input is wanted").within("parts")

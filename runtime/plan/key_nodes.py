@@ -8,8 +8,9 @@ from dataclasses import field
 from runtime.core.changelog import ChangelogMode
 from runtime.core.node import node
 from runtime.core.schema import Schema
+from runtime.expr.nodes import Expr
 from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, by_keys
-from runtime.plan.estimates.rows import RowFacts, combinations, filtered, keyed
+from runtime.plan.estimates.rows import RowFacts, column_of, combinations, filtered, keyed
 from runtime.plan.estimates.sizes import (
     COUNTED,
     GROWN,
@@ -24,13 +25,14 @@ from runtime.plan.estimates.sizes import (
 )
 from runtime.plan.parts import RankFunction, SortSpec
 from runtime.plan.state import KEYS, NOTHING, WATERMARK, StateSpec, figure, key_text, touched, until_idle
-from runtime.plan.text import by_text, columns_text, order_text
+from runtime.plan.text import by_text, columns_text, order_text, projections_text
 
 __all__ = [
     "ChangelogNormalizeExec",
     "DeduplicateExec",
     "FinalRowsExec",
     "LimitExec",
+    "RememberExec",
     "SetOperationExec",
     "SortExec",
     "TopNExec",
@@ -140,6 +142,69 @@ class ChangelogNormalizeExec(PhysicalNode):
 
     def by_key_alone(self) -> bool:
         return True
+
+
+@node
+class RememberExec(PhysicalNode):
+    """Each row with values that would be others if they were computed again: an identifier, chance, the clock, what a
+    program says. A row is taken back with the values that it was given.
+
+    `values`: what is computed of each row that comes; they stand behind the columns of the input. `keys`: positions of a
+    unique key of the input, by which the values are kept; None: by the whole row, those of equal rows in order of
+    arrival. Of an input that only inserts nothing is kept. `ttl`: milliseconds after which the values of a row are forgotten; 0 never.
+    """
+
+    input: PhysicalNode
+    values: tuple[Expr, ...]
+    keys: tuple[int, ...] | None
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+
+    advice = "SET 'table.exec.state.ttl', or compute the values before rows are updated"
+
+    def text(self) -> str:
+        schema = self.input.schema
+        by = "whole row" if self.keys is None else f"({columns_text(self.keys, schema)})"
+        added = Schema(self.schema.fields[len(schema) :])
+        return f"[{projections_text(self.values, schema, added)}] by {by}"
+
+    @property
+    def kept_by(self) -> tuple[int, ...]:
+        """The positions by which the values of a row are found."""
+        return tuple(range(len(self.input.schema))) if self.keys is None else self.keys
+
+    def state(self) -> tuple[StateSpec, ...]:
+        if self.input.mode.is_append_only:
+            return ()
+        given, keys = self.input.schema, self.kept_by
+        kept = Schema((*(given[k] for k in keys), *self.schema.fields[len(given) :]))
+        by = "row" if self.keys is None else key_text(given, keys, "one row")
+        held = f"the values given with each row by {by}"
+        bound = NOTHING if self.keys is None else KEYS
+        return (StateSpec("given", held, until_idle(self.ttl, bound), kept, range(len(keys))),)
+
+    def follows(self) -> Follows:
+        return Follows.NOTHING
+
+    def division(self) -> Division:
+        return by_keys((self.input, self.kept_by))
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        return given._replace(columns=(*given.columns, *(column_of(e, given) for e in self.values)))
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        keys = facts.rows if self.keys is not None else combinations(facts, self.kept_by)
+        whole = self.estimate(inputs)
+        added = range(len(self.input.schema), len(self.schema))
+        each = row_bytes(self.schema, whole, added) + COUNTED
+        index = key_index_bytes(self.input.schema, facts, self.kept_by, keys)
+        return {"given": Kept(facts.rows, keys, index + facts.rows * each)}
+
+    def by_key_alone(self) -> bool:
+        return self.keys is not None
 
 
 @node

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runtime.core.options import Options
+from runtime.eval.context import Chance
 from runtime.expr.function import AnyFunction, FunctionRegistry, adopt, made_by_program_in
 from runtime.expr.library import builtin_functions
 from runtime.local.spilling import spilling
@@ -32,6 +33,7 @@ class Program:
         place: the folder of the state versions.
         checked: put the guards around operators.
         writers: by operator what writes its rows in tasks.
+        chance: what random functions draw from, with what tells the work of a task apart.
     """
 
     nodes: tuple[PhysicalNode, ...]
@@ -46,6 +48,7 @@ class Program:
     place: str
     checked: bool
     writers: Mapping[int, tuple[RowWriter, ...]]
+    chance: int = field(default_factory=lambda: Chance().seed())
 
     def operator(self, number: int, rejections: Rejections, backend: StateBackend) -> Operator:
         """One operator, made for a task; `backend`: where the task's state is."""

@@ -24,6 +24,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import SqlEngineError
 from runtime.core.key_group import key_group_range
 from runtime.core.options import Options
+from runtime.eval.context import Chance
 from runtime.operators.operator import EpochTime, Operator, StateSize
 from runtime.state.backend import StateBackend
 from runtime.state.snapshot import restore_task
@@ -244,7 +245,8 @@ def _run(
             for source, edge in zip(program.inputs[number], layout.placed[number].inputs, strict=True)
         ]
         watermark, before = order.times[number]
-        time = EpochTime(order.epoch, watermark, before, order.processing_time)
+        chance = Chance(program.chance, order.epoch, number, partition)
+        time = EpochTime(order.epoch, watermark, before, order.processing_time, chance=chance)
         started = wall_clock.perf_counter()
         output = operator.step(inputs, time)
         seconds = wall_clock.perf_counter() - started

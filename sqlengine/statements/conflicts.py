@@ -287,5 +287,5 @@ def _evaluate(
     count = before.num_rows
     pairs = pa.RecordBatch.from_arrays([*before.columns, *excluded.columns], [f"c{i}" for i in range(len(columns))])
     values = [to_input_refs(value, columns) for _, value in items]
-    context = BatchContext(count, session.time_zone, session.clock.now(), seed=session.clock.now())
+    context = BatchContext(count, session.time_zone, session.clock.now())
     return Evaluator(values, session.functions).evaluate(pairs, context)

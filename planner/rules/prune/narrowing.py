@@ -34,6 +34,7 @@ from planner.logical.nodes import (
     ProcessTables,
     Project,
     Recursive,
+    Remember,
     Scan,
     Shared,
     Sink,
@@ -251,6 +252,15 @@ def _(plan: Over, wanted: Wanted) -> LogicalNode:
     if not calls:
         return prune(plan.input, wanted)
     kept = plan if len(calls) == len(plan.calls) else plan.with_(calls=calls)
+    return kept.with_inputs(_narrow(plan.input, wanted | _reads(kept)))
+
+
+@_prune.register
+def _(plan: Remember, wanted: Wanted) -> LogicalNode:
+    values = tuple(v for v in plan.values if v[0].id in wanted)
+    if not values:
+        return prune(plan.input, wanted)
+    kept = plan if len(values) == len(plan.values) else plan.with_(values=values)
     return kept.with_inputs(_narrow(plan.input, wanted | _reads(kept)))
 
 

@@ -1,4 +1,4 @@
-"""RAND, RAND_INTEGER and UUID: other values in every row, epoch and call; with a seed, the same sequence in every
+"""RAND, RAND_INTEGER and UUID: other values in every row, batch, task and call; with a seed, the same sequence in every
 batch."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAMILY = Family("random")
 def _generator(context: EvalContext, *seed: Value) -> np.random.Generator:
     if seed and isinstance(seed[0], pa.Scalar) and seed[0].is_valid:
         return np.random.Generator(np.random.PCG64(seed[0].as_py() & 0xFFFF_FFFF))
-    return np.random.Generator(np.random.PCG64(context.epoch_seed))
+    return np.random.Generator(np.random.PCG64(context.seed))
 
 
 def _valid(context: EvalContext, *values: Value) -> Any:

@@ -109,6 +109,7 @@ def _instants(context: EvalContext, texts: pa.Array, pattern: str, zone: str) ->
     "Seconds since 1970, now or of a text in the session's time zone.",
     also=[([CHARACTER, optional(CHARACTER)], BIGINT)],
     dynamic=True,
+    dynamic_alone=True,
     can_fail=True,
 )
 def unix_timestamp(context: EvalContext, text: Value | None = None, pattern: Value = text_constant(_DEFAULT)) -> Value:  # noqa: B008

@@ -25,11 +25,13 @@ from runtime.core.types import (
 )
 from runtime.eval import duckdb_calls
 from runtime.eval.constant import fold_constant
+from runtime.eval.context import Chance
 from runtime.eval.evaluator import BatchContext, Evaluator, LambdaValue, Stage
 from runtime.expr.function import EvalContext, ScalarFunction, Signature, Value
 from runtime.expr.library.declare import ANY, ARRAY_
 from runtime.expr.nodes import Call, Case, Cast, Expr, InList, InputRef, Lambda, LambdaVariable, Literal
 from runtime.expr.rewrite import conjunction, disjunction
+from runtime.operators.operator import EpochTime
 
 X = InputRef(0, INT)
 T = InputRef(1, STRING)
@@ -146,17 +148,26 @@ def test_one_duckdb_call_per_level(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [["BIN", "BIN", "HEX"], ["HEX"]]
 
 
-def test_random_functions_differ_between_calls_and_epochs() -> None:
+def test_random_functions_differ_between_calls_and_batches() -> None:
     draw = Call("RAND", (), DOUBLE.not_null())
-    first = Evaluator([draw, draw], FUNCTIONS).evaluate(ROWS, BatchContext(4, seed=1))
-    again = Evaluator([draw, draw], FUNCTIONS).evaluate(ROWS, BatchContext(4, seed=1))
-    later = Evaluator([draw], FUNCTIONS).evaluate(ROWS, BatchContext(4, seed=2))
-    assert first[0] != first[1] and first[0] != later[0]
-    assert first[0] == again[0]
+    drawn = [Evaluator([draw, draw], FUNCTIONS).evaluate(ROWS, BatchContext(4)) for _ in range(2)]
+    assert len({str(values) for each in drawn for values in each}) == 4
     seeded = call("RAND", 42)
-    assert Evaluator([seeded], FUNCTIONS).evaluate(ROWS, BatchContext(4, seed=1)) == Evaluator(
-        [seeded], FUNCTIONS
-    ).evaluate(ROWS, BatchContext(4, seed=9))
+    assert Evaluator([seeded], FUNCTIONS).evaluate(ROWS, BatchContext(4)) == Evaluator([seeded], FUNCTIONS).evaluate(
+        ROWS, BatchContext(4)
+    )
+
+
+def test_work_that_is_carried_out_again_draws_the_same() -> None:
+    draw = Call("RAND", (), DOUBLE.not_null())
+
+    def drawn(*of: int) -> list[pa.Array]:
+        time = EpochTime(3, 0, 0, 0, chance=Chance(*of))
+        return [Evaluator([draw], FUNCTIONS).evaluate(ROWS, BatchContext.at(time, 4, "UTC"))[0] for _ in range(2)]
+
+    first, second = drawn(7, 1)
+    assert first != second and drawn(7, 1) == [first, second]
+    assert first not in drawn(7, 2)
 
 
 def test_uuid_has_the_form_of_version_4() -> None:

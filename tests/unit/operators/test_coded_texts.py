@@ -91,6 +91,7 @@ NOT_OVER_FILES = {
     "ToChangelog",
     "Match",
     "ProcessTables",
+    "Remember",
     "SnapshotJoin",
     "TimeFilter",
     "VectorSearch",

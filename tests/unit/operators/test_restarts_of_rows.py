@@ -26,7 +26,7 @@ from runtime.core.changelog import (
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.options import Options
 from runtime.core.schema import Field, Schema
-from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TimeAttribute, timestamp
+from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TimeAttribute, array, timestamp, timestamp_ltz
 from runtime.expr.library import builtin_functions
 from runtime.expr.nodes import Call, Expr, Frame, FrameBound, InputRef
 from runtime.operators.build import build_operator
@@ -50,6 +50,7 @@ ID, K, V, D, S, TS, BACK = range(7)
 RANKED = Schema((*SCHEMA.fields, *Schema.of(("rn", BIGINT.not_null())).fields))
 PAIRS = Schema((*SCHEMA.fields, *SCHEMA.fields))
 TTL = 40
+NOW = Call("CURRENT_TIMESTAMP", (), timestamp_ltz(3).not_null())
 Row = tuple[Any, ...]
 
 START, P, HERE = FrameBound.UNBOUNDED_PRECEDING, FrameBound.PRECEDING, FrameBound.CURRENT_ROW
@@ -201,6 +202,16 @@ def test_constant_rows_come_once() -> None:
 @pytest.mark.parametrize("ttl", [0, TTL])
 def test_changelog_normalize(ttl: int) -> None:
     run(p.ChangelogNormalizeExec(given(UPSERT), (ID,), SCHEMA, RETRACT, ttl), [UPSERT])
+
+
+@pytest.mark.parametrize("ttl", [0, TTL])
+@pytest.mark.parametrize("keys", [None, (ID,), (ID, K)], ids=["row", "key", "two"])
+def test_remembered_values(keys: tuple[int, ...] | None, ttl: int) -> None:
+    schema = Schema((*SCHEMA.fields, *Schema.of(("since", NOW.type), ("bag", array(NOW.type))).fields))
+    values = (NOW, Call("ARRAY", (NOW,), array(NOW.type)))
+    node = p.RememberExec(given(RETRACT), values, keys, schema, RETRACT, ttl)
+    check_names(node)
+    run(node, [RETRACT])
 
 
 @pytest.mark.parametrize("ttl", [0, TTL])

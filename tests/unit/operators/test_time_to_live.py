@@ -33,6 +33,7 @@ def count(function: str, distinct: bool = False) -> AggregateSpec:
 
 
 COUNTED = Schema.of(("id", BIGINT), ("n", BIGINT))
+REMEMBERED = Schema((*ROW.fields, *Schema.of(("w", BIGINT)).fields))
 LOOKED_UP = Schema((*ROW.fields, *NUMBERS.fields))
 A, B, R, U = source("a"), source("b"), source("r", RETRACT), source("u", UPSERT)
 BY_V = (SortSpec(1),)
@@ -53,6 +54,8 @@ NODES: dict[str, PhysicalNode] = {
     "limit": p.LimitExec(R, 0, 10, ROW, RETRACT, TTL),
     "intersect": p.SetOperationExec(A, B, "INTERSECT", False, ROW, APPEND, TTL),
     "normalize": p.ChangelogNormalizeExec(U, (0,), ROW, RETRACT, TTL),
+    "remember": p.RememberExec(R, (InputRef(0, BIGINT),), None, REMEMBERED, RETRACT, TTL),
+    "remember by key": p.RememberExec(R, (InputRef(0, BIGINT),), (0,), REMEMBERED, RETRACT, TTL),
     "materialize": p.SinkMaterializeExec(R, (0,), ROW, UPSERT, TTL),
 }
 

@@ -24,6 +24,7 @@ VERBS = (
     "decorrelate_",
     "prune_",
     "simplify_",
+    "remember_",
     "check_",
     "materialize_",
 )

@@ -31,7 +31,7 @@ from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.types import BIGINT, INT, STRING
 from runtime.expr.nodes import SortKey, WindowCall, fresh_column
 from runtime.plan.explain import explain
-from runtime.plan.nodes import CalcExec, GroupAggregateExec, JoinKind
+from runtime.plan.nodes import CalcExec, GroupAggregateExec, JoinKind, RememberExec
 from runtime.plan.walk import walk_all
 
 KEY_ONLY = ChangelogMode(True, False, True, True, key_only_deletes=True)
@@ -266,18 +266,34 @@ def test_statement_set_shares_state_between_readers_with_and_without_old_images(
     ]
 
 
-def test_non_deterministic_updates_are_refused_when_asked() -> None:
+@pytest.mark.parametrize("strategy", ["IGNORE", "TRY_RESOLVE"])
+def test_what_could_be_taken_back_otherwise_has_no_plan(strategy: str) -> None:
+    options = {"table.optimizer.non-deterministic-update.strategy": strategy}
     counted = count_by(bids(), "item")
     plan = project(counted, "item", r=call("RAND", type_=INT))
-    lower(plan, context())
     with pytest.raises(PlanningError) as caught:
-        lower(plan, context({"table.optimizer.non-deterministic-update.strategy": "TRY_RESOLVE"}))
+        lower(plan, context(options))
     assert caught.value.code == "E1706"
-    source = bids()
-    lower(
-        project(source, r=call("RAND", type_=INT)),
-        context({"table.optimizer.non-deterministic-update.strategy": "TRY_RESOLVE"}),
-    )
+    lower(project(bids(), r=call("RAND", type_=INT)), context(options))
+
+
+def remembered() -> n.Remember:
+    return n.Remember(count_by(bids(), "item"), ((fresh_column("r", INT), call("RAND", type_=INT)),))
+
+
+def test_values_are_remembered_by_the_key_of_the_rows() -> None:
+    node = lower(remembered(), context())
+    assert isinstance(node, RememberExec) and node.keys == (0,) and node.mode == node.input.mode
+    narrow = project(count_by(bids(), "item"), "n")
+    node = lower(n.Remember(narrow, ((fresh_column("r", INT), call("RAND", type_=INT)),)), context())
+    assert isinstance(node, RememberExec) and node.keys is None
+
+
+def test_who_goes_by_key_alone_needs_no_memory() -> None:
+    kept = lower(sink(remembered(), UPSERT, ("item",)), context())
+    by_key = lower(sink(remembered(), KEY_ONLY, ("item",)), context())
+    assert any(isinstance(node, RememberExec) for node in walk_all([kept]))
+    assert not any(isinstance(node, RememberExec) for node in walk_all([by_key]))
 
 
 def test_unbounded_state_is_found() -> None:

@@ -67,6 +67,8 @@ VIEWS = [
     f"CREATE MATERIALIZED VIEW v AS {query}"
     for query in (
         "SELECT item, SUM(price) FROM bids GROUP BY item",
+        "SELECT name, UUID() AS u, ARRAY[NOW()] AS since FROM items",
+        "SELECT cat FROM items WHERE RAND() > 0.5",
         "SELECT * FROM TO_CHANGELOG(TABLE items)",
         "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price DESC) AS n FROM bids) WHERE n <= 3",
     )
