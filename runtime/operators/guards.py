@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from runtime.core.changelog import DELETE, KIND_NAMES, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import InternalError
-from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.operators.operator import CacheFigures, EpochTime, Operator, StateSize
 from runtime.plan.nodes import PhysicalNode, SinkExec
 
 __all__ = ["GuardedOperator", "guarded", "undeclared"]
@@ -86,6 +86,10 @@ class GuardedOperator(Operator):
     @property
     def state_size(self) -> StateSize:
         return self.inner.state_size
+
+    @property
+    def cache_figures(self) -> CacheFigures | None:
+        return self.inner.cache_figures
 
     @property
     def complete(self) -> bool:

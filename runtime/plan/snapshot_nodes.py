@@ -129,11 +129,12 @@ class LookupJoinExec(PhysicalNode):
     def state(self) -> tuple[StateSpec, ...]:
         if not self.input.mode.is_retract and self.retry is None:
             return ()
-        schema, bound = self.input.schema, until_idle(self.ttl, NOTHING)
+        schema, bound, held = self.input.schema, until_idle(self.ttl, NOTHING), "distinct rows with counts"
         if not self.input.mode.is_retract and self.retry is not None:
             bound = f"{CLOCK}, {duration_text(self.retry.delay * self.retry.attempts)}"
+            held = "rows that wait to be asked for again, with counts"
         return (
-            StateSpec("rows", "distinct rows with counts", bound, schema, range(len(schema))),
+            StateSpec("rows", held, bound, schema, range(len(schema))),
             StateSpec("answers", "what was looked up for each row", bound, owner="rows"),
         )
 

@@ -126,6 +126,9 @@ def _of_job(job: _Running, kind: str, owner: str, held: _Held) -> Iterator[Memor
             size, process = operator.state_size, _WORKERS if vertex.away else _DRIVER
             memory = size.bytes - size.disk_bytes
             yield MemoryAccount(kind, owner, f"state of {vertex.name}", process, size.rows, memory, size.disk_bytes)
+            cache = operator.cache_figures
+            if cache is not None:
+                yield MemoryAccount(kind, owner, f"cache of {vertex.name}", process, cache.rows, cache.nbytes)
         output = [] if vertex.output is None else [vertex.output]
         early = [batch for batches in tuple(vertex.early.values()) for batch in batches]
         yield held.account(kind, owner, f"output of {vertex.name}", [*output, *early])
