@@ -17,8 +17,9 @@ from connectors.options import TableOptions
 from runtime.core.options import text_option
 from runtime.core.schema import Field, Schema
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignTable
+from runtime.spi.registry import TableRequest
 
-__all__ = ["DUCKDB_CATALOG", "DuckdbCatalog"]
+__all__ = ["DUCKDB_CATALOG", "DuckdbCatalog", "described_table"]
 
 DEFAULT_DATABASE = text_option("default-database", "main", "the schema that USE CATALOG makes the current database")
 
@@ -108,6 +109,15 @@ class DuckdbCatalog:
             comments[0][0] if comments else None,
             {column: comment for column, (_, comment) in told.items() if comment},
         )
+
+
+def described_table(request: TableRequest) -> ForeignTable:
+    """A table that is declared without columns, as the database describes it."""
+    options = TableOptions(request.options, "connector 'duckdb'", (PATH, SCHEMA, TABLE))
+    found = DuckdbCatalog(options.required(PATH), options.get(SCHEMA)).table(
+        options.get(SCHEMA), options.required(TABLE)
+    )
+    return ForeignTable(found.schema, request.options, found.primary_key, found.comment, found.column_comments)
 
 
 def _open(request: CatalogRequest) -> DuckdbCatalog:

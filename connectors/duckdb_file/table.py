@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from connectors.options import TableOptions, physical_part
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError, FormatError
 from runtime.core.options import text_option
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.strict_json import counts_of
 from runtime.expr.nodes import Expr
@@ -27,6 +28,11 @@ from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
+
+if TYPE_CHECKING:
+    import connectors.duckdb_file.catalog as _catalog
+else:
+    _catalog = Room("connectors.duckdb_file.catalog")
 
 __all__ = ["DUCKDB", "PATH", "SCHEMA", "TABLE", "DuckdbTable"]
 
@@ -221,4 +227,5 @@ DUCKDB = ConnectorFactory(
     source=_table,
     lookup=_table,
     options=(PATH, SCHEMA, TABLE),
+    infer=lambda request: _catalog.described_table(request),
 )

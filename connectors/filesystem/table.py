@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.filesystem.bad_files import lenient_reader
 from connectors.filesystem.column_filters import ColumnFilter, filter_expression, take_filters
@@ -29,6 +29,7 @@ from connectors.options import FORMAT, PATH, TableOptions, physical_part, table_
 from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import ConnectorError, OptionError, SqlEngineError
 from runtime.core.options import duration_option, int_option, text_option
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
 from runtime.core.types import DataType, TypeRoot
@@ -38,6 +39,11 @@ from runtime.spi.reader import ReadContext, SourceReader
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
+
+if TYPE_CHECKING:
+    import connectors.filesystem.inference as _inference
+else:
+    _inference = Room("connectors.filesystem.inference")
 
 __all__ = ["FILESYSTEM", "FileSource"]
 
@@ -350,4 +356,5 @@ FILESYSTEM = ConnectorFactory(
     sink=_sink,
     metadata=METADATA,
     options=_OPTIONS,
+    infer=lambda request: _inference.infer_files(request),
 )

@@ -18,14 +18,16 @@ __all__ = ["CatalogFactory", "CatalogRequest", "ForeignCatalog", "ForeignTable"]
 
 @dataclass(frozen=True, slots=True)
 class ForeignTable:
-    """A table of a foreign catalog: its columns, the options that CREATE TABLE would have (with 'connector'), its
-    primary key, and comments of the table and, by name, of columns."""
+    """A table of a foreign catalog, or one whose columns a connector finds by itself: its columns, the options that CREATE
+    TABLE would have (with 'connector'), its primary key, comments of the table and, by name, of columns, and the columns
+    by which it is partitioned."""
 
     schema: Schema
     options: Mapping[str, str]
     primary_key: tuple[str, ...] = ()
     comment: str | None = None
     column_comments: Mapping[str, str] = field(default_factory=dict[str, str])
+    partitioned_by: tuple[str, ...] = ()
 
 
 class ForeignCatalog(Protocol):

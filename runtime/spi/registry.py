@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from runtime.core.errors import OptionError, did_you_mean
 from runtime.core.options import Option, Options
 from runtime.core.schema import Schema
-from runtime.spi.catalog import CatalogFactory
+from runtime.spi.catalog import CatalogFactory, ForeignTable
 from runtime.spi.format import Format
 from runtime.spi.lookup import LookupTable
 from runtime.spi.sink import SinkTable
@@ -52,7 +52,9 @@ class ConnectorFactory:
     """A connector: its name, what it can do (None where it cannot), and one line about it. `metadata` are the readable
     metadata keys and types; `options` what WITH takes, checked when a table is declared.
     `prefixes` begin keys that the connector checks itself. `check`: called with a table that is declared, raises what can be told
-    without opening anything. A connector that gives neither options nor check is asked when its table is used."""
+    without opening anything. A connector that gives neither options nor check is asked when its table is used.
+    `infer`: finds the columns of a table that is declared without any; raises ConnectorError, FormatError or OptionError
+    when they cannot be told."""
 
     name: str
     document: str
@@ -63,6 +65,7 @@ class ConnectorFactory:
     options: tuple[Option[Any], ...] = ()
     prefixes: tuple[str, ...] = ()
     check: Callable[[TableRequest], object] | None = None
+    infer: Callable[[TableRequest], ForeignTable] | None = None
 
     @property
     def declares(self) -> bool:

@@ -6,6 +6,8 @@ created.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -23,18 +25,20 @@ from sqlengine.bind.scan import scan_table
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import BoundQuery, BoundRelation, QueryEnv, RelationRules
 from sqlengine.bind.table_functions import WINDOW_FUNCTIONS, bind_window_function
-from sqlengine.catalog.objects import CatalogView, ObjectPath
-from sqlengine.parse.nodes import JoinTree, MatchRecognize, TableFunction
+from sqlengine.catalog.objects import CatalogView, ObjectPath, OpenTable
+from sqlengine.parse.nodes import FILE_DATABASE, JoinTree, MatchRecognize, TableFunction
 from sqlengine.parse.spans import placed_at, span_of
 
 if TYPE_CHECKING:
     import sqlengine.bind.changelog_functions as _changelog_functions
+    import sqlengine.bind.file_functions as _file_functions
     import sqlengine.bind.match as _match
     import sqlengine.bind.model_evaluation as _model_evaluation
     import sqlengine.bind.models as _models
     import sqlengine.bind.process_functions as _process_functions
 else:
     _changelog_functions = Room("sqlengine.bind.changelog_functions")
+    _file_functions = Room("sqlengine.bind.file_functions")
     _match = Room("sqlengine.bind.match")
     _model_evaluation = Room("sqlengine.bind.model_evaluation")
     _models = Room("sqlengine.bind.models")
@@ -109,6 +113,8 @@ class RelationBinder(RelationRules):
         if common is not None:
             query = common_query(common, tree, env)
             return _source(query.plan, _renamed(query.columns, common.columns, tree, path[0]), tree, path)
+        if path[0] == FILE_DATABASE:
+            return self._file(tree, path[-1], table_options(tree), env)
         kept = env.context.kept_query(path) if versions else None
         found = kept or env.context.resolve(path, span, table_options(tree))
         if isinstance(found, CatalogView):
@@ -116,6 +122,14 @@ class RelationBinder(RelationRules):
             return _source(query.plan, _renamed(query.columns, found.columns, tree, path[-1]), tree, _full(found.path))
         plan = scan_table(found, env, span, for_lookup=for_lookup)
         return _source(plan, plan.columns, tree, _full(found.table.path))
+
+    def _file(self, tree: exp.Expr, path: str, options: Mapping[str, str], env: QueryEnv) -> BoundRelation:
+        """A file by its path, under the name that it has without its folder and its ending."""
+        found = env.context.resolve((FILE_DATABASE, path), span_of(tree), options)
+        assert isinstance(found, OpenTable)
+        plan = scan_table(found, env, span_of(tree))
+        name = PurePath(path).name
+        return _source(plan, plan.columns, tree, (name.partition(".")[0] or name,))
 
     def _view(self, view: CatalogView, env: QueryEnv, tree: exp.Table) -> BoundQuery:
         if any(v.path == view.path for v in env.views):
@@ -160,6 +174,8 @@ class RelationBinder(RelationRules):
         if isinstance(function, ProcessFunction):
             plan = _process_functions.bind_process_function(function, call, env, lambda data: self._argument(data, env))
             return _source(plan, plan.columns, tree, ())
+        if name.startswith("READ_") and name in _file_functions.FILE_FUNCTIONS:
+            return self._file(tree, *_file_functions.named_file(call, env), env)
         if name == "SNAPSHOT":
             raise BindError(
                 "SNAPSHOT stands on the right of a JOIN",

@@ -17,6 +17,7 @@ from runtime.plan.parts import Alignment
 from runtime.spi.lookup import LookupTable
 from runtime.spi.source import SourceTable
 from sqlengine.catalog.statistics import MeasuredTable
+from sqlengine.parse.nodes import FILE_DATABASE
 from sqlengine.parse.trees import Tree
 
 __all__ = [
@@ -50,7 +51,7 @@ class ObjectPath:
         return self.catalog, self.database, self.name
 
     def __str__(self) -> str:
-        return f"{self.catalog}.{self.database}.{self.name}"
+        return f"'{self.name}'" if self.database == FILE_DATABASE else f"{self.catalog}.{self.database}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,11 @@ from sqlengine.database.session import (
 )
 from sqlengine.options.memory_tables import check_hinted
 from sqlengine.options.watermarks import WatermarkOptions
+from sqlengine.parse.nodes import FILE_DATABASE
 
 if TYPE_CHECKING:
     import connectors.absent as _absent_tables
+    import sqlengine.database.inferred_tables as _inferred_tables
     import sqlengine.database.models as _models
     import sqlengine.database.open_views as _open_views
     import sqlengine.options.lookups as _lookups
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 else:
     _absent_tables = Room("connectors.absent")
     _lookups = Room("sqlengine.options.lookups")
+    _inferred_tables = Room("sqlengine.database.inferred_tables")
     _models = Room("sqlengine.database.models")
     _open_views = Room("sqlengine.database.open_views")
 
@@ -157,6 +160,8 @@ class Binding:
             return session.system_table(path[1:], span)
         if path[0] == PYTHON_DATABASE and len(path) == 2 and path[1] in session.python_tables:
             return session.python_table(path[1])
+        if path[0] == FILE_DATABASE and len(path) == 2:
+            return self._connected(_inferred_tables.file_table(path[1], options, session, span), {}, span)
         information = session.information_table(path, span, self.current[0] if self.current is not None else None)
         if information is not None:
             return information

@@ -128,6 +128,7 @@ from sqlglot import exp
 from runtime.core.types import DataType
 
 __all__ = [
+    "FILE_DATABASE",
     "AfterMatch",
     "DefaultArg",
     "Descriptor",
@@ -153,6 +154,9 @@ __all__ = [
     "TypeSpec",
     "UnaryPlus",
 ]
+
+FILE_DATABASE = "$file"
+"""The database of a Table that names a file in the place of a table, by its path: `FROM 'flights.csv'`."""
 
 
 class FunctionCall(exp.Anonymous):

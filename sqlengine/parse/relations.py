@@ -10,6 +10,7 @@ from runtime.core.errors import UnsupportedError
 from sqlengine.parse.expressions import ExpressionGrammar
 from sqlengine.parse.lexer import END, QUOTED, STRING, WORD, Token
 from sqlengine.parse.nodes import (
+    FILE_DATABASE,
     AfterMatch,
     FunctionCall,
     HintCall,
@@ -148,6 +149,10 @@ class RelationGrammar(ExpressionGrammar):
         if self.at("VALUES"):
             self.refuse("VALUES in FROM stands in parentheses", hint="write FROM (VALUES (1, 'a')) AS t (x, y)")
         self.match("TABLE")
+        if self.token.kind is STRING:
+            self.advance()
+            name = exp.to_identifier(start.value, quoted=True)
+            return self._hinted(self._table([exp.to_identifier(FILE_DATABASE, quoted=True), name], start), start)
         return self._table_or_call(start)
 
     def _lateral(self) -> exp.Expr:
@@ -217,16 +222,19 @@ class RelationGrammar(ExpressionGrammar):
         parts = self._path("a table")
         if self.at("("):
             return self._as_table_function(self.call(parts[-1], parts[:-1], start), start, lateral=False)
-        tree = self._table(parts, start)
-        hints = self.hints()
-        if hints:
-            tree.set("hints", hints)
-            self.place(tree, start)
+        tree = self._hinted(self._table(parts, start), start)
         at = self.token
         if self.match("FOR", "SYSTEM_TIME"):
             self.expect("AS", "OF")
             version = exp.Version(this="SYSTEM_TIME", kind="AS OF", expression=self.additive())
             tree.set("version", self.place(version, at))
+            self.place(tree, start)
+        return tree
+
+    def _hinted(self, tree: exp.Table, start: Token) -> exp.Table:
+        hints = self.hints()
+        if hints:
+            tree.set("hints", hints)
             self.place(tree, start)
         return tree
 

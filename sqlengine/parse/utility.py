@@ -18,6 +18,7 @@ from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as nodes
 from sqlengine.parse.cursor import Cursor
 from sqlengine.parse.lexer import END, NUMBER, QUOTED, STRING, UNICODE, WORD, Token
+from sqlengine.parse.nodes import FILE_DATABASE
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -254,6 +255,11 @@ class _Builder:
 
     def describe(self, kind: Any, extended: Any, name: Any) -> nodes.Describe:
         return nodes.Describe(_upper(kind) if kind else "TABLE", self.build(name), extended is not None)
+
+    def describe_file(self, leaf: Any) -> nodes.Describe:
+        return nodes.Describe(
+            "TABLE", ddl.ObjectName((FILE_DATABASE, str(leaf)), _span(leaf), (_span(leaf), _span(leaf))), False
+        )
 
     def describe_job(self, leaf: Any) -> nodes.Describe:
         return nodes.Describe("JOB", ddl.ObjectName((str(leaf),), _span(leaf), (_span(leaf),)))

@@ -86,7 +86,8 @@ class FlinkGenerator(Generator):
         return f"FOR SYSTEM_TIME AS OF {self.sql(tree, 'expression')}"
 
     def table_sql(self, tree: exp.Table, sep: str = " AS ") -> str:
-        text = ".".join(self.sql(part) for part in tree.parts)
+        named = tree.db == nodes.FILE_DATABASE
+        text = _quote(tree.name) if named else ".".join(self.sql(part) for part in tree.parts)
         hints = tree.args.get("hints")
         if hints:
             text += f" /*+ {', '.join(map(self.sql, hints))} */"
@@ -285,7 +286,7 @@ FlinkGenerator.TRANSFORMS = {
     **{
         kind: getattr(FlinkGenerator, f"{kind.key}_sql")
         for kind in (getattr(nodes, name) for name in nodes.__all__)
-        if hasattr(FlinkGenerator, f"{kind.key}_sql") and kind is not nodes.MatchRecognize
+        if isinstance(kind, type) and hasattr(FlinkGenerator, f"{kind.key}_sql") and kind is not nodes.MatchRecognize
     },
     nodes.MatchRecognize: _match_recognize,
     ComparedConstants: FlinkGenerator.comparedconstants_sql,

@@ -17,14 +17,17 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn,
 from sqlengine.database.jobs import RunningJob
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.nodes import FILE_DATABASE
 from sqlengine.statements.planning import object_schema
 from sqlengine.text.cells import watermark_text
 from sqlengine.text.functions import function_kind, signature_texts
 
 if TYPE_CHECKING:
+    import sqlengine.database.inferred_tables as _inferred_tables
     import sqlengine.statements.definitions as _definitions
     import sqlengine.statements.procedures as _procedures
 else:
+    _inferred_tables = Room("sqlengine.database.inferred_tables")
     _definitions = Room("sqlengine.statements.definitions")
     _procedures = Room("sqlengine.statements.procedures")
 
@@ -34,7 +37,7 @@ __all__ = ["column_rows", "describe", "described_schema"]
 def describe(statement: st.Describe, session: Session) -> Result:
     match statement.kind:
         case "TABLE":
-            found = session.described(statement.name.parts, statement.name.span)
+            found = _described(statement, session)
             rows = column_rows(session, found)
             schema = described_schema(rows)
             cells = [[r[i] for r in rows] for i in range(len(schema))]
@@ -90,6 +93,13 @@ def describe(statement: st.Describe, session: Session) -> Result:
                 span=statement.span,
                 hint="DESCRIBE takes TABLE, CATALOG, DATABASE, FUNCTION, PROCEDURE, MODEL, CONNECTION and JOB",
             )
+
+
+def _described(statement: st.Describe, session: Session) -> CatalogObject:
+    database, name = statement.name.parts[0], statement.name.parts[-1]
+    if database == FILE_DATABASE:
+        return _inferred_tables.file_table(name, {}, session, statement.name.span)
+    return session.described(statement.name.parts, statement.name.span)
 
 
 def _job_facts(running: RunningJob, session: Session) -> list[tuple[str, str]]:

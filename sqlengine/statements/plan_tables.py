@@ -33,6 +33,7 @@ from runtime.spi.source import SourceTable
 from sqlengine.catalog.objects import CatalogTable, CatalogView, OpenTable
 from sqlengine.database.binding import Binding, NamedTable
 from sqlengine.database.session import PYTHON_DATABASE, Session
+from sqlengine.parse.nodes import FILE_DATABASE
 
 __all__ = ["OpenedTables", "SinkName", "check_tables", "table_entry"]
 
@@ -100,7 +101,7 @@ def _named(path: Sequence[str], hints: Mapping[str, str], name: str) -> dict[str
 
 def _again(named: NamedTable, node: PhysicalNode) -> dict[str, Any] | None:
     """The entry from which the table of a node is made again of the one that was opened; None when it is another one."""
-    if named.opened.table.path.database == PYTHON_DATABASE:
+    if named.opened.table.path.database in (PYTHON_DATABASE, FILE_DATABASE):
         return None
     if isinstance(node, LookupJoinExec):
         entry = _named(named.path, named.hints, named.opened.table.path.name)
@@ -157,7 +158,7 @@ class OpenedTables:
             return _constants(use, entry["constants"], schema)
         path = _field(entry, "path", tuple[str, ...])
         hints = self._hints(entry)
-        if not 2 <= len(path) <= 4 or not all(path):
+        if not 2 <= len(path) <= 4 or not all(path) or FILE_DATABASE in path[:2]:
             raise Wrong("catalog, database and name of a table are wanted").within("path")
         if use == "sink":
             return self._sink(path, hints, entry, schema)

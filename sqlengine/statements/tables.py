@@ -43,8 +43,10 @@ from sqlengine.statements.queries import insert_query
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
+    import sqlengine.database.inferred_tables as _inferred_tables
 else:
     _filling = Room("sqlengine.database.filling")
+    _inferred_tables = Room("sqlengine.database.inferred_tables")
 
 __all__ = [
     "catalog_columns",
@@ -103,6 +105,9 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
     if statement.query is not None:
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
     _check_options(table, session, statement.options)
+    if table.connector is not None and not any(isinstance(c, PhysicalColumn) for c in table.columns):
+        with pointing_at(statement.name.span):
+            table = _inferred_tables.with_found_columns(table, session)
     if session.harness.stand_in is not None:
         session.harness.declared[table.path] = table
         table = session.harness.stand_in(table)
