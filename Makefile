@@ -87,6 +87,8 @@ bench: $(READY)  ## Nexmark and TPC-H, us against DuckDB and what bench-peers in
 	$(BIN)/python -m tests.benchmarks.idle
 	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.startup
+	$(BIN)/python -m tests.benchmarks.batch
+	$(BIN)/python -m tests.benchmarks.batch --from memory
 	$(BIN)/python -m tests.benchmarks.process_functions
 	$(BIN)/python -m tests.benchmarks.report
 

@@ -88,6 +88,7 @@ from runtime.expr.nodes import Call, Case, Cast, Constants, Expr, InList, InputR
 from runtime.spi.abilities import (
     CompactedFiles,
     ListsPartitions,
+    StoredColumns,
     SupportsChangeDetection,
     SupportsCompaction,
     SupportsDistributedReads,
@@ -103,6 +104,7 @@ from runtime.spi.abilities import (
     SupportsStatementChanges,
     SupportsTypeWidening,
     TellsPushDown,
+    TellsStoredColumns,
 )
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable
 from runtime.spi.format import Decoded, Decoder, Encoder, Format
@@ -230,6 +232,7 @@ __all__ = [
     "SourceReader",
     "SourceTable",
     "Split",
+    "StoredColumns",
     "SqlEngineError",
     "SqlEngineWarning",
     "SupportsChangeDetection",
@@ -247,6 +250,7 @@ __all__ = [
     "SupportsStatementChanges",
     "SupportsTypeWidening",
     "TellsPushDown",
+    "TellsStoredColumns",
     "SystemClock",
     "TIME",
     "TIMESTAMP",

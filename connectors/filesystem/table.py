@@ -22,6 +22,7 @@ from connectors.filesystem.parquet_reader import ParquetFileReader
 from connectors.filesystem.partition_names import value_of_folder
 from connectors.filesystem.sink import FileSink
 from connectors.filesystem.sink_options import SINK_OPTIONS, read_partition_commit, read_rolling_policy
+from connectors.filesystem.stored_columns import columns_in_files
 from connectors.filesystem.text_reader import TextFileReader
 from connectors.formats.projecting import projected_decoder
 from connectors.listing import Listing
@@ -34,6 +35,7 @@ from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Expr
+from runtime.spi.abilities import StoredColumns
 from runtime.spi.format import Format
 from runtime.spi.reader import ReadContext, SourceReader
 from runtime.spi.registry import ConnectorFactory, TableRequest
@@ -265,10 +267,24 @@ class ColumnFileSource(FileSource):
             object.__setattr__(self, "_known", known)
         return known
 
-    def _reader(self, entry: FileEntry, context: ReadContext) -> SourceReader:
+    def stored_columns(self) -> StoredColumns | None:
+        """See `TellsStoredColumns`. Of partitioned tables, and columns of metadata, nothing is told."""
+        if self.format.name != "parquet" or self.lenient or not self.bounded or self.schema.names != self.columns.read:
+            return None
+        try:
+            entries = self._list()
+        except SqlEngineError:
+            return None
+        return columns_in_files(entries, self._wanted()[1], self.filters, self.limits)
+
+    def _wanted(self) -> tuple[Schema, Schema]:
+        """The stored columns that are given, and with those that only filters need."""
         read = Schema(tuple(self.data[self.data.index_of(n)] for n in self.columns.read))
         only_filtered = dict.fromkeys(f.column for f in self.filters if read.index_of(f.column) < 0)
-        wanted = Schema((*read.fields, *(self.data[self.data.index_of(n)] for n in only_filtered)))
+        return read, Schema((*read.fields, *(self.data[self.data.index_of(n)] for n in only_filtered)))
+
+    def _reader(self, entry: FileEntry, context: ReadContext) -> SourceReader:
+        read, wanted = self._wanted()
         return _COLUMN_FILES[self.format.name](entry.path, read, wanted, self.filters, self.time_zone, self.limits)
 
     def describe(self) -> dict[str, Any]:

@@ -168,6 +168,13 @@ class PlanningError(UserError):
     code = "E1700"
 
 
+class NotInDuckDB(SqlEngineError):
+    """DuckDB has failed where the engine's own operators may not: they answer the query instead, unless rows have been
+    given already."""
+
+    code = "E2001"
+
+
 class ExpressionError(UserError):
     """A cast or function failed on a row and the query asks to fail (CAST, not TRY_CAST)."""
 

@@ -38,6 +38,7 @@ __all__ = [
     "forget_worker",
     "is_full",
     "is_scarce",
+    "memory_left",
     "own_bytes",
     "release_free",
     "set_beside",
@@ -284,6 +285,11 @@ def admit(options: Options, process: ProcessMemory | None = None, *, accounts: A
     """Before rows are added that stay: raises MemoryLimitError when the limit is reached."""
     if (process or _process).stays_above(_limit(options)):
         raise _reached(_limit(options), "no rows are taken in until some of it is free", accounts)
+
+
+def memory_left(options: Options, process: ProcessMemory | None = None) -> int:
+    """The bytes below the limit."""
+    return max(0, _limit(options) - (process or _process).used())
 
 
 def is_scarce(options: Options, process: ProcessMemory | None = None) -> bool:

@@ -23,6 +23,7 @@ from runtime.core.metrics import Histogram
 from runtime.core.secrets import masked_text
 from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
+from runtime.local.at_once import AtOnce
 from runtime.local.checkpoints import Checkpoints, readings, store
 from runtime.local.dataflow import SourceInput
 from runtime.local.going_on import DAMAGED, GoingOn, go_on
@@ -105,6 +106,7 @@ class Job:
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
         self._read_ahead = ReadAhead(name)
         self._idling = Idling(settings.clock)
+        self._at_once = AtOnce(settings, whole=checkpoints is None and savepoint is None)
         if isinstance(settings.clock, VirtualClock):
             settings.clock.tell(self.wake)
         self._profile = Profile() if settings.options.get(PROFILE) else None
@@ -128,7 +130,8 @@ class Job:
         if restored is not None or self.attempts:
             self._rejections.go_back(0 if restored is None else restored.epoch, counts.get("rejected", ()))
         job = self.name if self.checkpoints is None else self.checkpoints.job
-        given = self._roots, settings.options, settings.functions, settings.time_zone, self._rejections
+        roots = self._at_once.roots(self._roots)
+        given = roots, settings.options, settings.functions, settings.time_zone, self._rejections
         self.dataflow = settings.dataflow(*given, checked=settings.checked, job=job)
         self._sources: list[SourceInputs] = []
         self._movement = Movement()
@@ -269,7 +272,11 @@ class Job:
                 # Not with a cut of one's own: it may ask for other rows then.
                 self._read_ahead.begin(self._sources, allowed)
             now = self._settings.clock.now()
-            outputs = self.dataflow.step(given, now)
+            outputs = self._at_once.step(self.dataflow, given, now)
+            if outputs is None:
+                self._close_sources()
+                self._going_on.open(self._open)
+                return [None for _ in self._roots], True
         if self.watch is not None:
             self.watch({node: replace(g, batch=g.batch and g.batch.decoded()) for node, g in given.items()}, now, self)
         self._alignments.note(self.dataflow)
@@ -402,8 +409,8 @@ class Job:
         self._image.is_safe(self._sources)
 
     def _write_savepoint(self, path: str, *, stop: bool, drain: bool) -> CheckpointInfo:
-        """What the sinks hold is published, so that whoever goes on from the savepoint writes only what comes after
-        it."""
+        """What the sinks hold is published: whoever goes on from the savepoint writes only what comes after it."""
+        self._at_once.check_savepoint(self.name)
         if drain:
             ends = {s.node: SourceInput(None, finished=True) for s in self._sources}
             self.dataflow.step(ends, self._settings.clock.now())

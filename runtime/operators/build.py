@@ -26,6 +26,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.ToChangelogExec: "runtime.operators.changelog_functions:ToChangelogOperator",
     plan.RememberExec: "runtime.operators.remember:RememberOperator",
     plan.FinalRowsExec: "runtime.operators.final_rows:FinalRowsOperator",
+    plan.DuckDBExec: "runtime.operators.duckdb_query:DuckDBOperator",
     plan.UnnestExec: "runtime.operators.unnest:UnnestOperator",
     plan.GroupAggregateExec: "runtime.operators.group_aggregate:GroupAggregateOperator",
     plan.WindowAggregateExec: "runtime.operators.window_aggregate:WindowAggregateOperator",

@@ -1,4 +1,5 @@
-"""Physical nodes of WITH RECURSIVE: the loop, and what stands for its inputs within a round. See `nodes.py`."""
+"""Physical nodes that have a plan of their own: the loop of WITH RECURSIVE, and what DuckDB answers of a batch plan. See
+`nodes.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from runtime.plan.state import NOTHING, StateSpec
 from runtime.plan.text import columns_text
 from runtime.plan.walk import walk
 
-__all__ = ["LoopInputExec", "RecursiveExec"]
+__all__ = ["DuckDBExec", "LoopInputExec", "RecursiveExec"]
 
 _GROWTH = 10.0
 """How many rows a recursive query is taken to give for each row that it begins with."""
@@ -24,8 +25,8 @@ _GROWTH = 10.0
 
 @node
 class LoopInputExec(RowNode):
-    """A leaf of the plan of a round: the changes of one of the loop's inputs, by its number, or (number 0) the rows of the
-    round before with the column of their round behind them."""
+    """A leaf of an inner plan: the changes of one of the inputs, by its number, or (number 0, in a loop) the rows of the round
+    before with the column of their round behind them."""
 
     number: int
     schema: Schema
@@ -90,6 +91,45 @@ class RecursiveExec(PhysicalNode):
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         return times(inputs[0], _GROWTH)
+
+    def revises(self) -> bool:
+        return True
+
+
+@node
+class DuckDBExec(PhysicalNode):
+    """A part of a batch plan that DuckDB answers, when all of its inputs have ended.
+
+    `body` is that part; its leaves are tables that DuckDB reads by itself, and `LoopInputExec`: the rows of one of
+    `parts`, from number 1. What is kept are rows of the inputs, whatever is asked of them. A job makes such nodes of the plan
+    that it was given; no stored plan has one.
+    """
+
+    parts: tuple[PhysicalNode, ...]
+    body: PhysicalNode = field(metadata=SETTING)
+    schema: Schema = field()
+    mode: ChangelogMode = field()
+
+    inner_fields = ("body",)
+    advice = "rows that do not fit memory wait on disk"
+
+    def text(self) -> str:
+        return f"{sum(bool(inner.inputs) for inner in walk(self.body))} operators"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        return tuple(
+            StateSpec(f"rows {number}", "all rows until the end", NOTHING, source.schema)
+            for number, source in enumerate(self.parts, 1)
+        )
+
+    def follows(self) -> Follows:
+        return Follows.END
+
+    def division(self) -> Division:
+        return None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        raise NotImplementedError
 
     def revises(self) -> bool:
         return True

@@ -31,7 +31,7 @@ from runtime.plan.key_nodes import (
     SortExec,
     TopNExec,
 )
-from runtime.plan.loop_nodes import LoopInputExec, RecursiveExec
+from runtime.plan.loop_nodes import DuckDBExec, LoopInputExec, RecursiveExec
 from runtime.plan.match_nodes import MatchExec
 from runtime.plan.parts import AggregateSpec, JoinKind, RankFunction, SortSpec, WindowProperty
 from runtime.plan.process_nodes import ProcessTablesExec, VectorSearchExec
@@ -61,6 +61,7 @@ __all__ = [
     "CurrentJoinExec",
     "DeduplicateExec",
     "DropUpdateBeforeExec",
+    "DuckDBExec",
     "ExpandExec",
     "FinalRowsExec",
     "FromChangelogExec",

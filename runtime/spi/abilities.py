@@ -18,6 +18,7 @@ from runtime.spi.source import Split
 __all__ = [
     "CompactedFiles",
     "ListsPartitions",
+    "StoredColumns",
     "SupportsChangeDetection",
     "SupportsCompaction",
     "SupportsDistributedReads",
@@ -33,6 +34,7 @@ __all__ = [
     "SupportsStatementChanges",
     "SupportsTypeWidening",
     "TellsPushDown",
+    "TellsStoredColumns",
 ]
 
 
@@ -70,6 +72,26 @@ class TellsPushDown(Protocol):
     def pushed(self, schema: Schema) -> tuple[list[Expr], int | None]:
         """The filters that it has taken, over the columns of `schema`, and its limit: the table with all of these columns
         takes them again when the plan is carried out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """Rows that lie in Parquet files as they are read: `schema` are the columns that are stored, of exactly these types,
+    among them those of the table; `filters`, over `schema`, tell which rows are the table's."""
+
+    paths: tuple[str, ...]
+    schema: Schema
+    filters: tuple[Expr, ...]
+
+
+@runtime_checkable
+class TellsStoredColumns(Protocol):
+    """A source whose rows others may read from its files, as a batch query does."""
+
+    def stored_columns(self) -> StoredColumns | None:
+        """The files now; None where the rows differ from what is stored, or errors in files are treated in a way of the
+        table's own. Raises nothing."""
         ...
 
 

@@ -21,6 +21,7 @@ from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.core.secrets import shown_value
 from runtime.core.types import STRING
+from runtime.local.at_once import BY_DUCKDB
 from runtime.local.checkpoints import CHECKPOINT_OPTIONS
 from runtime.local.dataflow import PARALLELISM
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
@@ -83,6 +84,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         DML_SYNC,
         DYNAMIC_OPTIONS,
         EVERY,
+        BY_DUCKDB,
         EPOCH_MAX_ROWS,
         FORCE_RECOMPILE,
         IDLE_TIMEOUT,

@@ -12,6 +12,7 @@ import pyarrow as pa
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
 from runtime.core.types import INT, DataType
+from runtime.eval.duckdb_plans.types import WRONG_OPTIMIZERS
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.columns import as_array
 from runtime.expr.function import FunctionRegistry
@@ -23,11 +24,6 @@ from sqlengine.verify.rows import Row, rows_of
 from sqlengine.verify.texts import CannotVerify, duck_type
 
 __all__ = ["WRONG_OPTIMIZERS", "Given", "Reference", "connect"]
-
-WRONG_OPTIMIZERS = "common_subplan"
-"""Optimizers of DuckDB that must be off. `common_subplan` (2.0.0) takes a part of a query for another one that differs in a
-filter: a join of a view with itself and with a third table, below a UNION ALL with another join of that view, had too many
-rows."""
 
 
 def connect() -> Any:

@@ -82,6 +82,7 @@ NEWEST = (
 NOT_OVER_FILES = {
     "Values",
     "LookupJoin",
+    "DuckDB",
     "ChangelogNormalize",
     "DropUpdateBefore",
     "FinalRows",

@@ -1,0 +1,1 @@
+"""Parts of a batch plan as queries that DuckDB answers."""
