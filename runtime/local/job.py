@@ -23,14 +23,13 @@ from runtime.core.metrics import Histogram
 from runtime.core.secrets import masked_text
 from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
-from runtime.local.at_once import AtOnce
 from runtime.local.checkpoints import Checkpoints, readings, store
 from runtime.local.dataflow import SourceInput
 from runtime.local.going_on import DAMAGED, GoingOn, go_on
 from runtime.local.idling import Idling
 from runtime.local.job_image import JobImage
 from runtime.local.job_log import JobLog
-from runtime.local.job_settings import MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
+from runtime.local.job_settings import MAX_ROWS_PER_SECOND, AllAvailable, AtOnce, JobSettings
 from runtime.local.movement import Movement
 from runtime.local.profile import PROFILE, Profile
 from runtime.local.read_ahead import ReadAhead

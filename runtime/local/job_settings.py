@@ -1,24 +1,49 @@
-"""What a job is given by its environment."""
+"""What a job is given by its environment, and what it makes of that: cuts of epochs, parts that DuckDB answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock
+from runtime.core.errors import NotInDuckDB, PlanningError
 from runtime.core.memory import MemoryAccount, MemoryUse, is_scarce
-from runtime.core.options import Options, int_option
+from runtime.core.options import Options, bool_option, int_option
+from runtime.core.rooms import Room
 from runtime.expr.function import FunctionRegistry
-from runtime.local.dataflow import Dataflow
+from runtime.local.dataflow import Dataflow, SourceInput
 from runtime.local.rejected import RejectedRows
-from runtime.plan.nodes import SourceExec
+from runtime.plan.base import PhysicalNode
+from runtime.plan.nodes import DuckDBExec, SinkExec, SourceExec
+from runtime.plan.walk import walk_all
 
-__all__ = ["EPOCH_MAX_ROWS", "MAX_ROWS_PER_SECOND", "AllAvailable", "EpochCut", "JobSettings", "KnownMemory"]
+if TYPE_CHECKING:
+    import runtime.local.at_once as _at_once
+else:
+    _at_once = Room("runtime.local.at_once")
+
+__all__ = [
+    "BY_DUCKDB",
+    "EPOCH_MAX_ROWS",
+    "MAX_ROWS_PER_SECOND",
+    "AllAvailable",
+    "AtOnce",
+    "EpochCut",
+    "JobSettings",
+    "KnownMemory",
+]
 
 EPOCH_MAX_ROWS = int_option("sqlengine.epoch.max-rows", 524_288, "the most rows that one source gives to one epoch")
 MAX_ROWS_PER_SECOND = int_option(
     "sqlengine.source.max-rows-per-second", 0, "the most rows that each source gives in a second; 0 is without limit"
+)
+
+BY_DUCKDB = bool_option(
+    "sqlengine.batch.duckdb",
+    True,
+    "whether DuckDB answers those parts of a batch query in which it means the same as Flink",
 )
 
 
@@ -81,3 +106,45 @@ class JobSettings:
             return MemoryUse(self.options)
         self.memory.began(job)
         return MemoryUse(self.options, accounts=self.memory.accounts)
+
+
+class AtOnce:
+    """What a job hands to DuckDB: nothing any more, once DuckDB has failed; nothing in a job that saves its state, and may
+    go on without DuckDB from there, or that others carry out. Args: `whole`: the job goes from beginning to end."""
+
+    def __init__(self, settings: JobSettings, *, whole: bool) -> None:
+        self._settings = settings
+        self._asks = whole and settings.dataflow is Dataflow
+        self._used = False
+
+    def roots(self, roots: Sequence[PhysicalNode]) -> tuple[PhysicalNode, ...]:
+        """The plans as they run."""
+        options = self._settings.options
+        if not self._asks or options.text("execution.runtime-mode") != "batch" or not options.get(BY_DUCKDB):
+            return tuple(roots)
+        found = _at_once.with_parts_at_once(roots, self._settings.functions)
+        self._used = any(isinstance(n, DuckDBExec) for n in walk_all(found))
+        return found
+
+    def step(
+        self, dataflow: Dataflow, given: Mapping[SourceExec, SourceInput], now: int
+    ) -> list[ChangelogBatch | None] | None:
+        """The epoch; None when DuckDB has failed, nobody has seen a row, and the job is to begin anew without it."""
+        try:
+            return dataflow.step(given, now)
+        except NotInDuckDB:
+            roots = [dataflow.vertices[n] for n in dataflow.roots]
+            if any(v.rows_in if isinstance(v.node, SinkExec) else v.rows_out for v in roots) or dataflow.has_half_epoch:
+                raise
+            dataflow.abort()
+            self._asks = self._used = False
+            return None
+
+    def check_savepoint(self, job: str) -> None:
+        """Raises PlanningError E1419 when a job has no state to go on from."""
+        if self._used:
+            raise PlanningError(
+                f"{job} runs in batch mode, and no savepoint can be made of it",
+                code="E1419",
+                hint="start it again, or SET 'sqlengine.batch.duckdb' = 'false' before it starts",
+            )

@@ -21,10 +21,9 @@ from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.core.secrets import shown_value
 from runtime.core.types import STRING
-from runtime.local.at_once import BY_DUCKDB
 from runtime.local.checkpoints import CHECKPOINT_OPTIONS
 from runtime.local.dataflow import PARALLELISM
-from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
+from runtime.local.job_settings import BY_DUCKDB, EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from runtime.local.profile import PROFILE
 from runtime.local.restart_strategy import RESTART_OPTIONS
 from runtime.operators.operator import PIECE_MAX_ROWS

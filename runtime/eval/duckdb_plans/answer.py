@@ -124,6 +124,7 @@ class Inputs:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            self._away = False
         for batches in self._waiting.values():
             batches.clear()
         self.bytes = 0

@@ -171,6 +171,9 @@ class Translator:
         template = found.duckdb if isinstance(found.duckdb, str) else found.duckdb.get(len(call.args))
         if template is None or any(a.type.is_approximate for a in call.args):
             raise Untranslatable
+        if "{args}" not in template and not all(f"{{{i}}}" in template for i in range(len(call.args))):
+            # It is for fewer arguments: LIKE without ESCAPE.
+            raise Untranslatable
         texts = [self._argument(a, columns) for a in call.args]
         return Term(
             f"CAST({template.format(*texts, args=', '.join(texts))} AS {duckdb_type(call.type)})", _digits(call.type)

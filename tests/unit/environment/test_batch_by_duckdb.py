@@ -40,7 +40,7 @@ def _rows(chance: random.Random, count: int) -> dict[str, list[Any]]:
         "n": some(-3, 0, 1, 2, 32767),
         "d": some(*(decimal.Decimal(v) for v in ("-1.25", "0.00", "0.01", "1.25", "2.50", "99999999.99"))),
         "e": some(*(decimal.Decimal(v) for v in ("-0.000001", "0.5", "1.000000", "123456789012345678901234567890.5"))),
-        "s": some("", "a", "A", "ab", "b ", "é", "𝄞x", "a%b", "z_z"),
+        "s": some("", "a", "A", "ab", "b ", "é", "𝄞x", "𝄞", "a%b", "z_z"),
         "c": some("abc", "a  ", "xyz"),
         "t": some(day, datetime.date(2000, 2, 29), datetime.date(2024, 1, 1)),
         "ts": some(moment, datetime.datetime(2000, 2, 29, 12, 30, 0, 5000), datetime.datetime(2024, 1, 1)),
@@ -87,7 +87,8 @@ TEXTS = (
     "TRIM(s)",
 )
 OTHERS = ("t", "ts", "o", "k IS NULL", "x")
-TESTS = ("k > 1", "d <= 1.25", "d < e", "b = k", "s LIKE '%a%'", "s LIKE 'a_b'", "s = 'ab'", "s < c", "o", "NOT o", "o IS NOT TRUE",
+TESTS = ("k > 1", "d <= 1.25", "d < e", "b = k", "s LIKE '%a%'", "s LIKE 'a_b'", "s LIKE 'a!%b' ESCAPE '!'", "s LIKE '_'", "s LIKE c",
+         "s = 'ab'", "s < c", "o", "NOT o", "o IS NOT TRUE",
          "k IN (1, 2, 9)", "d IN (0.01, 2.5)", "s IN ('a', 'é')", "t >= DATE '1970-01-01'", "ts < TIMESTAMP '2000-03-01 00:00:00'",
          "k IS NOT NULL", "d BETWEEN 0 AND 2", "x > 1", "t <> DATE '2024-01-01' OR n = 1", "k IS DISTINCT FROM n", "x = x")  # fmt: skip
 AGGREGATES = (
