@@ -92,6 +92,7 @@ OF_OTHER_PROGRAMS = {
     "python -m tests.benchmarks": {
         "--by",
         "--check",
+        "--from",
         "--intervals",
         "--memory",
         "--query",
