@@ -20,7 +20,14 @@ from runtime.operators.column_equality import equal_columns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.pane_state import PaneState, Slices
 from runtime.operators.window_assign import SliceAssigner, closed, closed_count, firing_times, wall_milliseconds
-from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
+from runtime.operators.window_columns import (
+    by_clock,
+    clock_time,
+    clock_watermark,
+    passed,
+    property_columns,
+    reject_null_times,
+)
 from runtime.plan.nodes import WindowAggregateExec
 from runtime.plan.windows import AttachedWindow, SessionWindow
 from runtime.state.table import StateTable, shared_value
@@ -114,7 +121,8 @@ class EmittingWindowAggregateOperator(Operator):
     def _take_in(self, batch: ChangelogBatch, time: EpochTime) -> tuple[np.ndarray, np.ndarray]:
         """The panes that the rows change, each once, and which of them are new."""
         node, zone = self._node, self._node.zone
-        if node.proctime:
+        now, watermark = by_clock(node.proctime, node.input), passed(time, node.proctime)
+        if now:
             ends = np.full(len(batch), self._assigner.slice_ends(np.array([clock_time(time, zone)]))[0], np.int64)
         else:
             batch = reject_null_times(batch, node.time, self._context)
@@ -124,16 +132,15 @@ class EmittingWindowAggregateOperator(Operator):
         first, group = group_ids(ends.view(np.uint64).reshape(-1, 1))
         index, window_ends = self._assigner.window_ends(ends[first])
         falls_in_any = np.bincount(index, minlength=len(first)) > 0
-        if not node.proctime:
-            open_ = ~closed(firing_times(window_ends, zone), self._last_closed(time.previous_watermark))
+        if not now:
+            last = watermark if node.proctime else self._last_closed(watermark)
+            open_ = ~closed(firing_times(window_ends, zone), last)
             index, window_ends = index[open_], window_ends[open_]
         counts = np.bincount(index, minlength=len(first))
         late = (falls_in_any & (counts == 0))[group]
         if late.any():
             rows = pa.array(late)
-            self._context.reject(
-                "late", batch.rows.filter(rows), time.previous_watermark, batch.column(node.time).filter(rows)
-            )
+            self._context.reject("late", batch.rows.filter(rows), watermark, batch.column(node.time).filter(rows))
         windows = self._windows.open(window_ends, self._assigner.starts(window_ends))
         starts = np.cumsum(counts) - counts
         row, at = expand_ranges(starts[group], counts[group])

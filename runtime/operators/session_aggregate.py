@@ -16,7 +16,14 @@ from runtime.eval.aggregates.sums import RowCounts
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.session_state import SessionState
 from runtime.operators.window_assign import wall_milliseconds
-from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
+from runtime.operators.window_columns import (
+    by_clock,
+    clock_time,
+    clock_watermark,
+    passed,
+    property_columns,
+    reject_null_times,
+)
 from runtime.plan.nodes import WindowAggregateExec
 from runtime.plan.windows import SessionWindow
 from runtime.state.table import StateTable, shared_value
@@ -82,8 +89,9 @@ class SessionWindowAggregateOperator(Operator):
 
     def _add(self, batch: ChangelogBatch, time: EpochTime) -> None:
         node = self._node
-        watermark = MIN_WATERMARK if node.proctime else time.previous_watermark
-        if node.proctime:
+        now = by_clock(node.proctime, node.input)
+        watermark = MIN_WATERMARK if now else passed(time, node.proctime)
+        if now:
             times = np.full(len(batch), clock_time(time, node.zone), np.int64)
         else:
             batch = reject_null_times(batch, node.time, self._context)

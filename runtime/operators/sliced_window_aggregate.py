@@ -25,9 +25,11 @@ from runtime.operators.window_assign import (
     wall_milliseconds,
 )
 from runtime.operators.window_columns import (
+    by_clock,
     clock_time,
     clock_watermark,
     ends_as_times,
+    passed,
     property_columns,
     reject_null_times,
 )
@@ -61,6 +63,7 @@ class SlicedWindowAggregateOperator(Operator):
             self._slices, [source[i].type for i in node.keys], node.calls, source.types, not single, retracts
         )
         self._single = single
+        self._by_clock = by_clock(node.proctime, node.input)
         self._fired = MIN_WATERMARK
         self._tables = [
             *self._panes.tables(node.kept("panes")),
@@ -104,14 +107,13 @@ class SlicedWindowAggregateOperator(Operator):
         slice_ends, slice_starts = ends[first], starts[first]
         last = slice_ends if self._assigner is None else self._assigner.last_ends(slice_ends)
         late = np.zeros(len(first), np.bool_)
-        if not self._node.proctime:
+        watermark = passed(time, self._node.proctime)
+        if not self._by_clock:
             # With slides longer than the size a row may be in no window at all.
-            late = closed(firing_times(last, self._node.zone), time.previous_watermark) & (last >= slice_ends)
+            late = closed(firing_times(last, self._node.zone), watermark) & (last >= slice_ends)
         if late.any():
             rows = late[group]
-            self._context.reject(
-                "late", batch.rows.filter(pa.array(rows)), time.previous_watermark, self._event_time(batch, rows)
-            )
+            self._context.reject("late", batch.rows.filter(pa.array(rows)), watermark, self._event_time(batch, rows))
         usable = ~late & (last >= slice_ends)
         slots = np.full(len(first), -1, np.int64)
         slots[usable] = self._slices.open(slice_ends[usable], slice_starts[usable])
@@ -137,7 +139,7 @@ class SlicedWindowAggregateOperator(Operator):
             if not len(batch):
                 return None
             return batch, milliseconds(batch.column(node.end)), milliseconds(batch.column(node.start)), 1
-        if node.proctime:
+        if self._by_clock:
             end = self._assigner.slice_ends(np.array([clock_time(time, node.zone)]))
             ends = np.full(len(batch), end[0], np.int64)
         else:

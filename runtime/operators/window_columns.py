@@ -13,15 +13,34 @@ from runtime.core.schema import Schema
 from runtime.kernels.arrow_buffers import null_mask
 from runtime.operators.operator import EpochTime, OperatorContext
 from runtime.operators.window_assign import instants, milliseconds, timestamps, wall_milliseconds, window_time_column
-from runtime.plan.nodes import WindowProperty
+from runtime.plan.nodes import PhysicalNode, WindowProperty
 
-__all__ = ["clock_time", "clock_watermark", "ends_as_times", "property_columns", "reject_null_times"]
+__all__ = [
+    "by_clock",
+    "clock_time",
+    "clock_watermark",
+    "ends_as_times",
+    "passed",
+    "property_columns",
+    "reject_null_times",
+]
 
 
 def clock_watermark(time: EpochTime) -> int:
     """The watermark of processing-time windows: a row may still come at this very millisecond, so only what ended
     before it is over. At the end of a bounded input everything is."""
     return MAX_WATERMARK if time.watermark == MAX_WATERMARK else time.processing_time - 1
+
+
+def passed(time: EpochTime, proctime: bool) -> int:
+    """The watermark against which rows are late: of event time that before the epoch, of processing time the clock."""
+    return time.processing_time - 1 if proctime else time.previous_watermark
+
+
+def by_clock(proctime: bool, source: PhysicalNode) -> bool:
+    """Whether rows fall into the windows of now. A row that may be taken back leaves those of the time at which it came,
+    which its column knows."""
+    return proctime and source.mode.is_append_only
 
 
 def clock_time(time: EpochTime, zone: str | None) -> int:

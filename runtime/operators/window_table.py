@@ -14,7 +14,14 @@ from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.operators.session_state import SessionState
 from runtime.operators.window_assign import wall_milliseconds, windows_of
-from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
+from runtime.operators.window_columns import (
+    by_clock,
+    clock_time,
+    clock_watermark,
+    passed,
+    property_columns,
+    reject_null_times,
+)
 from runtime.plan.nodes import WindowProperty, WindowTableExec
 from runtime.plan.state import column_names
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, WindowSpec
@@ -38,6 +45,7 @@ class WindowTableOperator(PiecewiseOperator):
         self._node = node
         self._context = context
         self._proctime = node.input.schema[node.time].type.is_proctime
+        self._by_clock = by_clock(self._proctime, node.input)
         self._sessions: SessionState | None = None
         # So many rows are looked at together: each may be in as many windows as there are.
         self._most = max(1, context.options.get(PIECE_MAX_ROWS) // _windows_of_a_row(node.window))
@@ -69,7 +77,7 @@ class WindowTableOperator(PiecewiseOperator):
         (batch,) = inputs
         times = np.empty(0, np.int64)
         if batch is not None and len(batch):
-            if self._proctime:
+            if self._by_clock:
                 times = np.full(len(batch), clock_time(time, self._node.zone), np.int64)
             else:
                 batch = reject_null_times(batch, self._node.time, self._context)
@@ -106,7 +114,7 @@ class WindowTableOperator(PiecewiseOperator):
         self, state: SessionState, batch: ChangelogBatch | None, times: np.ndarray, time: EpochTime
     ) -> ChangelogBatch | None:
         if batch is not None and len(batch):
-            self._keep(state, batch, times, MIN_WATERMARK if self._proctime else time.previous_watermark)
+            self._keep(state, batch, times, MIN_WATERMARK if self._by_clock else passed(time, self._proctime))
         due = state.pop(clock_watermark(time) if self._proctime else time.watermark)
         if not len(due):
             return None

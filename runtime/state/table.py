@@ -55,7 +55,7 @@ _BOUNDS = {
     "$left": (0, 1 << 40),
     "$matches": (0, 1 << 40),
     "$right": (0, 1 << 40),
-    # A row that is taken back by the clock leaves another window than the one that it came to.
+    # Earlier versions took rows back from the window of the clock, not from the one that they came to.
     "$rows": (-(1 << 40), 1 << 40),
 }
 """Columns that the engine keeps beside those of rows, and counts and numbers with: the least and greatest values."""
