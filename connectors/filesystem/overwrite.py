@@ -6,7 +6,7 @@ Until the job has ended well nothing is visible of it, at checkpoints neither: w
 is part of what the next one prepares. When something goes wrong while files change places, the old ones come back.
 
 As in Flink the whole table is replaced when it has no partitions; else the partitions that rows are written to, and the
-one that the statement names in full, rows or not.
+one that the statement names in full, rows or not. REPLACE TABLE AS replaces the whole table.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _HIDDEN = ".replaced-"
 @dataclass(frozen=True)
 class OverwritableFileSink(FileSink):
     """Files that are added to, or replaced (`overwrites`). `replaced_partition`: the folder of a partition that is
-    replaced whether rows are written to it or not."""
+    replaced whether rows are written to it or not; `replaces_all`: all files are replaced, whatever the partitions."""
 
     overwrites: bool = False
+    replaces_all: bool = False
     replaced_partition: str | None = None
 
     def with_overwrite(self, partition: Mapping[str, Any]) -> OverwritableFileSink:
@@ -47,6 +48,9 @@ class OverwritableFileSink(FileSink):
                 *(self.folder_names(pa.array([partition[c]], types[c]), c)[0] for c in self.partitions)
             )
         return replace(self, overwrites=True, replaced_partition=folder)
+
+    def with_replacement(self) -> OverwritableFileSink:
+        return replace(self, overwrites=True, replaces_all=True)
 
     def open_writer(self, job: str) -> FileWriter:
         """Raises ConnectorError E3110 when the folder cannot be written."""
@@ -63,6 +67,7 @@ class OverwritingFileWriter(FileWriter):
     def __init__(self, sink: OverwritableFileSink, job: str) -> None:
         super().__init__(sink, job)
         self._replaced_partition = sink.replaced_partition
+        self._replaces_all = sink.replaces_all
         self._complete = False
         self._done = False
 
@@ -78,8 +83,8 @@ class OverwritingFileWriter(FileWriter):
             return None
         if not self._complete:
             return {"files": files, "held": True} if files else None
-        folders = {os.path.dirname(final) for _, final in files}
-        if not self._sink.partitions:
+        folders = written = {os.path.dirname(final) for _, final in files}
+        if self._replaces_all or not self._sink.partitions:
             folders = {""}
         elif self._replaced_partition is not None:
             folders.add(self._replaced_partition)
@@ -93,7 +98,7 @@ class OverwritingFileWriter(FileWriter):
         # An earlier run may have shown some of these, when the job has gone back to an older checkpoint.
         ours = {final for _, final in files}
         old = [path for path in seen if path not in ours]
-        return {"files": files, "replaced": old, "commit": sorted(folders - {""})} if files or old else None
+        return {"files": files, "replaced": old, "commit": sorted((folders | written) - {""})} if files or old else None
 
     def publish(self, committable: Any) -> None:
         """Raises ConnectorError E3112 when files cannot change places now, E3113 when a new one is gone, FencedError E3413

@@ -27,6 +27,7 @@ __all__ = [
     "SupportsOverwrite",
     "SupportsPartitionDiscovery",
     "SupportsProjection",
+    "SupportsReplacement",
     "SupportsRereading",
     "SupportsRowOffsets",
     "SupportsSplitEvents",
@@ -206,6 +207,16 @@ class SupportsOverwrite(Protocol):
     def with_overwrite(self, partition: Mapping[str, Any]) -> SinkTable:
         """The sink that replaces rows. `partition` holds the values of the partition columns that the statement names,
         as Python values of their types; empty for the whole table."""
+        ...
+
+
+@runtime_checkable
+class SupportsReplacement(Protocol):
+    """A sink whose rows can take the place of all that are there: REPLACE TABLE AS over the same files. Its writers are
+    `AtomicWriter`s."""
+
+    def with_replacement(self) -> SinkTable:
+        """The sink that replaces all rows, of all partitions."""
         ...
 
 

@@ -19,7 +19,7 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.eval.constant import fold_constant
 from runtime.expr.nodes import Column, Expr, Literal, fresh_column
 from runtime.expr.typing import explicit_cast, implicit_cast
-from runtime.spi.abilities import SupportsOverwrite
+from runtime.spi.abilities import SupportsOverwrite, SupportsReplacement
 from runtime.spi.sink import SinkTable
 from sqlengine.bind.binder import bind_expression, source_query
 from sqlengine.bind.coerce import cast_to, with_types
@@ -64,7 +64,10 @@ def bind_insert(
             raise _twice(name, table.path.name, span)
     static = _static(statement, context)
     if statement.overwrite:
-        sink = _overwriting(sink, statement, static, dict(target), context)
+        if statement.replaces and isinstance(sink, SupportsReplacement):
+            sink = sink.with_replacement()
+        else:
+            sink = _overwriting(sink, statement, static, dict(target), context)
     columns = [c.text for c in statement.columns]
     _check_values(statement, len(columns or target) - len(static), table.path.name)
     query = source if source is not None else source_query(statement.query.query, context)

@@ -195,7 +195,8 @@ class Insert(Statement):
 
     `on_conflict` is "NOTHING", "ERROR", "DEDUPLICATE", "UPDATE" or None, `conflict_target` the columns after CONFLICT;
     `assignments` and `where` belong to DO UPDATE. `hints`: the options of an OPTIONS hint after the name.
-    `returning`: SELECT without FROM, of what RETURNING says, as in UPDATE and DELETE.
+    `returning`: SELECT without FROM, of what RETURNING says, as in UPDATE and DELETE. `replaces`: it overwrites all rows,
+    of all partitions (REPLACE TABLE AS over the same files).
     """
 
     table: ObjectName
@@ -209,6 +210,7 @@ class Insert(Statement):
     conflict_target: tuple[Name, ...] = ()
     assignments: tuple[tuple[Name, ExpressionText], ...] = ()
     where: ExpressionText | None = None
+    replaces: bool = False
 
 
 @node

@@ -279,11 +279,12 @@ def plan_statement_set(
 
 def _check_overwrite(statement: st.Insert, plan: PhysicalNode) -> None:
     if statement.overwrite and not _ends(plan):
+        words = "REPLACE TABLE over the same files" if statement.replaces else "INSERT OVERWRITE"
         raise UnsupportedError(
-            "INSERT OVERWRITE needs input that ends: only then are all rows there that replace the others",
+            f"{words} needs input that ends: only then are all rows there that replace the others",
             code="E1619",
             span=statement.query.span,
-            hint="INSERT INTO adds rows as they come",
+            hint="give the new table another 'path'" if statement.replaces else "INSERT INTO adds rows as they come",
         )
 
 

@@ -246,11 +246,15 @@ def statement_set(statement: st.StatementSet, session: Session, *, again: str = 
     return run_writing(Inserts(inserts, statement.text), session, again)
 
 
-def insert_query(session: Session, table: CatalogTable, query: st.QueryText, text: str) -> Result:
-    """Fill a new table with a query's rows (CREATE TABLE AS)."""
+def insert_query(
+    session: Session, table: CatalogTable, query: st.QueryText, text: str, *, replaces: bool = False
+) -> Result:
+    """Fill a new table with a query's rows (CREATE TABLE AS). `replaces`: they take the place of those that are in its
+    files."""
     names = tuple(st.Name(f, query.span) for f in _query_names(session, query))
     name = st.ObjectName((table.path.catalog, table.path.database, table.path.name), query.span)
-    return run_writing(Inserts([(st.Insert(name, query, names, text=text), table)], text), session)
+    insert = st.Insert(name, query, names, overwrite=replaces, text=text, replaces=replaces)
+    return run_writing(Inserts([(insert, table)], text), session)
 
 
 def _query_names(session: Session, query: st.QueryText) -> tuple[str, ...]:

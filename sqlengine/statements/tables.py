@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from runtime.core.errors import (
     CatalogError,
     OptionError,
     Span,
+    SqlEngineError,
     TypeMismatchError,
     UnsupportedError,
     did_you_mean,
@@ -20,6 +23,8 @@ from runtime.core.errors import (
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
+from runtime.spi.abilities import SupportsReplacement
+from runtime.spi.sink import SinkTable
 from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import (
@@ -68,13 +73,32 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
     result = Result.ok()
     if statement.query is not None:
         with session.views.making(_filling.Filling(table.path)), session.filling(table):
-            result = insert_query(session, table, statement.query, statement.text)
+            replaces = statement.replace and _takes_over_files(table, session)
+            result = insert_query(session, table, statement.query, statement.text, replaces=replaces)
     else:
         session.memory.pop(table.storage, None)
         if table.connector is None:
             session.memory_table(table)
     session.catalogs.replace(table)
     return result
+
+
+def _takes_over_files(table: CatalogTable, session: Session) -> bool:
+    """Whether a table is made over the files of the one that it replaces."""
+    before = session.catalogs.twin(table)
+    if not isinstance(before, CatalogTable) or before.connector is None or before.connector != table.connector:
+        return False
+    sink = session.open_sink(table, {}, live=False)
+    if not isinstance(sink, SupportsReplacement):
+        return False
+    with suppress(SqlEngineError):
+        replaced = session.open_sink(before, {}, live=False)
+        return _place(replaced) == _place(sink)
+    return False
+
+
+def _place(sink: SinkTable) -> str:
+    return os.path.realpath(str(sink.describe().get("path")))
 
 
 def declared_table(statement: st.CreateTable, session: Session) -> CatalogTable:
