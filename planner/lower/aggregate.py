@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from planner.logical import nodes as n
 from planner.logical.build import without_row_of_nothing
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node, schema_of
+from planner.lower.projection import calc
 from planner.traits.determinism import gives_others
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Field, Schema
+from runtime.expr.analysis import rejects_rows
 from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr
 from runtime.plan.nodes import (
     AggregateSpec,
@@ -127,9 +129,25 @@ def _(plan: n.Intersect | n.Except, run: Lowering, demand: Demand) -> Lowered:
 def _(plan: n.Unnest, run: Lowering, demand: Demand) -> Lowered:
     source = run.input(plan, 0)
     added: tuple[Column, ...] = plan.columns[len(plan.input.columns) :]
+    if rejects_rows(source.expr(plan.collection), run.context.functions):
+        return _unnested_below(plan, run, source, added)
     schema = type(source.node.schema)(source.node.schema.fields + schema_of(added).fields)
     node = UnnestExec(source.node, source.expr(plan.collection), plan.ordinality, plan.outer, schema, source.node.mode)
     return Lowered(node, source.ids + tuple(c.id for c in added))
+
+
+def _unnested_below(plan: n.Unnest, run: Lowering, source: Lowered, added: tuple[Column, ...]) -> Lowered:
+    """UNNEST of what a function gives that rejects rows: a projection below computes it, which can leave rows out."""
+    count = len(source.ids)
+    below, (at,) = run.with_columns(source, [plan.collection])
+    given = below.node.schema
+    schema = type(given)((*given.fields, *schema_of(added).fields))
+    node = UnnestExec(below.node, below.ref(at), plan.ordinality, plan.outer, schema, below.node.mode)
+    whole = Lowered(node, below.ids + tuple(c.id for c in added))
+    positions = [*range(count), *range(len(given), len(schema))]
+    names = tuple(schema.names[i] for i in positions)
+    picked = calc(node, None, tuple(whole.ref(i) for i in positions), names, run.context.functions)
+    return Lowered(picked, tuple(whole.ids[i] for i in positions))
 
 
 @lower_node.register

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from runtime.core.schema import Field, Schema
-from runtime.expr.analysis import can_fail, is_deterministic
+from runtime.expr.analysis import can_fail, is_deterministic, rejects_rows
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import TRUE, Expr, InputRef, Literal, walk
 from runtime.expr.rewrite import conjunction, substitute_inputs
-from runtime.plan.nodes import CalcExec, PhysicalNode, ValuesExec
+from runtime.plan.nodes import CalcExec, PhysicalNode, RejectingCalcExec, ValuesExec
 
 __all__ = ["calc", "renamed"]
 
@@ -32,7 +32,8 @@ def calc(
         projections, names = (TRUE,), ("$any",)
     if condition is None and _is_identity(source, projections):
         return source
-    if condition is None and isinstance(source, ValuesExec) and len(source.rows) <= _MOST_FOLDED_ROWS:
+    rejects = any(rejects_rows(p, functions) for p in projections)
+    if condition is None and isinstance(source, ValuesExec) and len(source.rows) <= _MOST_FOLDED_ROWS and not rejects:
         rows = tuple(tuple(substitute_inputs(p, row) for p in projections) for row in source.rows)
         return ValuesExec(rows, _schema(projections, names), source.mode)
     if isinstance(source, CalcExec) and _may_merge(source, condition, projections, functions):
@@ -46,7 +47,10 @@ def calc(
             else conjunction([source.condition, own])
         )
         return calc(source.input, both, merged, names, functions)
-    return CalcExec(source, condition, projections, _schema(projections, names), source.mode)
+    if condition is not None and rejects_rows(condition, functions):
+        rejects = True
+    kind = RejectingCalcExec if rejects else CalcExec
+    return kind(source, condition, projections, _schema(projections, names), source.mode)
 
 
 def renamed(source: PhysicalNode, names: tuple[str, ...]) -> PhysicalNode:
@@ -54,7 +58,7 @@ def renamed(source: PhysicalNode, names: tuple[str, ...]) -> PhysicalNode:
     if source.schema.names == names:
         return source
     schema = Schema(tuple(Field(n, f.type) for n, f in zip(names, source.schema, strict=True)))
-    if isinstance(source, CalcExec | ValuesExec):
+    if isinstance(source, CalcExec | RejectingCalcExec | ValuesExec):
         return source.with_(schema=schema)
     projections = tuple(InputRef(i, f.type) for i, f in enumerate(source.schema))
     return CalcExec(source, None, projections, schema, source.mode)

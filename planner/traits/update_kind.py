@@ -21,6 +21,7 @@ from planner.traits.changes import changes, filters_on_key
 from planner.traits.context import TraitContext
 from planner.traits.keys import upsert_keys
 from runtime.core.node import Node, node
+from runtime.expr.analysis import rejects_rows
 from runtime.plan.nodes import RankFunction
 
 __all__ = [
@@ -78,13 +79,22 @@ def _(plan: n.Shared, context: TraitContext) -> bool:
 
 @_follows.register
 def _(plan: n.Filter, context: TraitContext) -> bool:
+    if rejects_rows(plan.predicate, context.functions):
+        return False
     return filters_on_key(plan, context) and follows_by_after(plan.input, context)
 
 
-@_follows.register(n.Project)
+@_follows.register
+def _(plan: n.Project, context: TraitContext) -> bool:
+    # A row that is rejected drops out.
+    if any(rejects_rows(expr, context.functions) for _, expr in plan.items):
+        return False
+    return follows_by_after(plan.input, context)
+
+
 @_follows.register(n.Remember)
 @_follows.register(n.AssignWatermark)
-def _(plan: n.Project | n.Remember | n.AssignWatermark, context: TraitContext) -> bool:
+def _(plan: n.Remember | n.AssignWatermark, context: TraitContext) -> bool:
     return follows_by_after(plan.input, context)
 
 

@@ -176,9 +176,11 @@ class NotInDuckDB(SqlEngineError):
 
 
 class ExpressionError(UserError):
-    """A cast or function failed on a row and the query asks to fail (CAST, not TRY_CAST)."""
+    """A cast or function failed on a row and the query asks to fail (CAST, not TRY_CAST). `reason`: the same without what
+    differs from row to row, where somebody counts rows by it."""
 
     code = "E2000"
+    reason: str = ""
 
 
 class ExternalError(SqlEngineError):

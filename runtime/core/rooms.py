@@ -34,6 +34,10 @@ class Room:
         setattr(self, name, found)
         return found
 
+    def __reduce__(self) -> tuple[type[Room], tuple[str]]:
+        # A function that is sent to another process by value takes along what its module calls by name.
+        return Room, (self._module,)
+
     def __bool__(self) -> bool:
         """Whether the module is loaded: what it defines can only be met where it is."""
         return self._module in sys.modules

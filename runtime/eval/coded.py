@@ -54,7 +54,7 @@ def _is_deterministic(expr: Expr, functions: FunctionRegistry) -> bool:
     if not isinstance(expr, Call):
         return True
     function = functions.find(expr.function)
-    return isinstance(function, ScalarFunction) and function.deterministic
+    return isinstance(function, ScalarFunction) and function.deterministic and not function.rejects
 
 
 def few_values(column: pa.Array) -> bool:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from runtime.core.clock import MIN_WATERMARK
+from runtime.core.errors import ExpressionError, Span
 from runtime.core.types import NULL, DataType
 
-__all__ = ["BatchContext", "Chance"]
+__all__ = ["BatchContext", "Chance", "RowFailures"]
 
 
 class Chance:
@@ -46,6 +50,31 @@ class _Time(Protocol):
     def processing_time(self) -> int: ...
 
 
+class RowFailures:
+    """Which rows have failed, and why. A row counts with the first of its errors.
+
+    Args:
+        rows: the length of the batch.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.mask: np.ndarray[Any, np.dtype[np.bool_]] = np.zeros(rows, np.bool_)
+        self.errors: dict[int, ExpressionError] = {}
+
+    def note(
+        self,
+        positions: np.ndarray[Any, np.dtype[np.int64]],
+        failed: Iterable[tuple[int, ExpressionError]],
+        span: Span | None,
+    ) -> None:
+        """Rows of a part of the batch have failed: `positions` are those of the part's rows in the batch."""
+        for index, error in failed:
+            error.span = error.span or span
+            row = int(positions[index])
+            self.mask[row] = True
+            self.errors.setdefault(row, error)
+
+
 @dataclass(frozen=True, slots=True)
 class BatchContext:
     """The `EvalContext` of one batch; times are milliseconds since the epoch, `watermark` None when there is none
@@ -59,6 +88,9 @@ class BatchContext:
     arg_types: tuple[DataType, ...] = ()
     chance: Chance = field(default_factory=Chance)
     lenient: bool = False
+    failures: RowFailures | None = None
+    """Where rows are noted for which a function has failed; None: nothing is rejected."""
+    failed: list[tuple[int, ExpressionError]] | None = None
 
     @staticmethod
     def at(time: _Time, num_rows: int, time_zone: str) -> BatchContext:
@@ -78,7 +110,21 @@ class BatchContext:
     def with_rows(self, num_rows: int) -> BatchContext:
         return self if num_rows == self.num_rows else replace(self, num_rows=num_rows)
 
-    def for_call(self, result_type: DataType, arg_types: tuple[DataType, ...], num_rows: int) -> BatchContext:
+    def rejecting(self, failures: RowFailures) -> BatchContext:
+        """The same surroundings, in which rows may be rejected."""
+        return replace(self, failures=failures)
+
+    def of_other_rows(self, num_rows: int) -> BatchContext:
+        """The same surroundings for what are no rows of the batch: nothing of them is rejected."""
+        return replace(self, num_rows=num_rows, failures=None)
+
+    def for_call(
+        self,
+        result_type: DataType,
+        arg_types: tuple[DataType, ...],
+        num_rows: int,
+        failed: list[tuple[int, ExpressionError]] | None = None,
+    ) -> BatchContext:
         """The same surroundings as one call sees them."""
         return BatchContext(
             num_rows,
@@ -89,4 +135,6 @@ class BatchContext:
             arg_types,
             self.chance,
             self.lenient,
+            None,
+            failed,
         )

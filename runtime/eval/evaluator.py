@@ -29,7 +29,7 @@ from runtime.eval.frame import Frame
 from runtime.eval.in_list import ConstantSet, in_list
 from runtime.eval.literal import literal_scalar
 from runtime.eval.slices import large_texts, slices
-from runtime.expr.analysis import can_fail, is_deterministic, is_true
+from runtime.expr.analysis import can_fail, is_deterministic, is_repeatable, is_true
 from runtime.expr.cast import cast_array
 from runtime.expr.columns import as_array
 from runtime.expr.function import FunctionRegistry, ScalarFunction, Value
@@ -82,7 +82,7 @@ class _Compiled:
         counts: Counter[Expr] = Counter()
         for expr in expressions:
             self._count(expr, counts)
-        self._shared = frozenset(e for e, n in counts.items() if n > 1 and is_deterministic(e, functions))
+        self._shared = frozenset(e for e, n in counts.items() if n > 1 and is_repeatable(e, functions))
 
     def _count(self, expr: Expr, counts: Counter[Expr]) -> None:
         if isinstance(expr, (Literal, Constants, InputRef, LambdaVariable, Lambda)):
@@ -100,7 +100,12 @@ class _Compiled:
         return known
 
     def values(self, expressions: tuple[Expr, ...], frame: Frame) -> list[Value]:
-        """The values of several expressions over the rows of a frame."""
+        """The values of several expressions over the rows of a frame; NULL where a row has failed before."""
+        parted = frame.without_failed()
+        if parted is not None:
+            part, rows = parted
+            found = self.values(expressions, part) if len(rows) else [pa.nulls(0, e.type.arrow) for e in expressions]
+            return [_spread(v, e.type.arrow, rows, frame.num_rows) for v, e in zip(found, expressions, strict=True)]
         self.prepare(expressions, frame)
         return [self.value(e, frame) for e in expressions]
 
@@ -132,7 +137,7 @@ class _Compiled:
             wanted = tuple(e for e, i in parts.items() if i == index)
             dictionary = column.dictionary
             count = len(dictionary)
-            distinct = Frame([dictionary] * (index + 1), count, frame.context.with_rows(count))
+            distinct = Frame([dictionary] * (index + 1), count, frame.context.of_other_rows(count))
             try:
                 found = self.values(wanted, distinct)
             except ExpressionError:
@@ -242,12 +247,27 @@ class _Compiled:
         return known
 
     def _call(self, call: Call, frame: Frame) -> Value:
-        evaluate = self._function(call).evaluate
+        function = self._function(call)
+        evaluate = function.evaluate
         if evaluate is None:
             return self._ask_duckdb(call, frame)
         args = [self.value(a, frame) for a in call.args]
+        if function.can_fail and all(isinstance(a, pa.Array | pa.Scalar) for a in args):
+            # What a row has for an argument that failed is no value: no function sees it.
+            parted = frame.without_failed()
+            if parted is not None:
+                part, rows = parted
+                found = self._evaluated(call, function, [part.select(a) for a in args], part)
+                return _spread(found, call.type.arrow, rows, frame.num_rows)
+        return self._evaluated(call, function, args, frame)
+
+    def _evaluated(self, call: Call, function: ScalarFunction, args: list[Value], frame: Frame) -> Value:
+        evaluate = function.evaluate
+        assert evaluate is not None
         types = tuple(a.type for a in call.args)
-        context = frame.context.for_call(call.type, types, frame.num_rows)
+        failures = frame.context.failures if function.rejects else None
+        failed: list[tuple[int, ExpressionError]] | None = None if failures is None else []
+        context = frame.context.for_call(call.type, types, frame.num_rows, failed)
         size = large_texts(args)
         try:
             if (
@@ -268,12 +288,18 @@ class _Compiled:
                 result = evaluate(context, *args)
         except ExpressionError as error:
             error.span = error.span or call.span
+            if function.rejects and failures is None:
+                error.hint = (
+                    "no row can be rejected here: call it in SELECT, WHERE or LATERAL, of a subquery for example"
+                )
             raise
         except (pa.ArrowException, OverflowError) as error:
             shown = ", ".join(str(a.type.with_nullable(True)) for a in call.args)
             raise ExpressionError(
                 f"{call.function} cannot be computed for these values of ({shown})", code="E2001", span=call.span
             ) from error
+        if failed and failures is not None:
+            failures.note(frame.positions(), failed, call.span)
         return self._ask_duckdb(call, frame) if result is NotImplemented else result
 
     def _ask_duckdb(self, call: Call, frame: Frame) -> Value:
@@ -317,11 +343,20 @@ class Stage:
             with _deep_expressions():
                 found = self._compiled.values((self._condition,), frame)[0]
             mask = guarded.true_rows(found, frame.num_rows)
+            if context.failures is not None:
+                mask = mask & ~context.failures.mask
             count = int(np.count_nonzero(mask))
             if count < frame.num_rows:
                 kept = np.flatnonzero(mask)
                 frame = frame.where(mask, count)
         return kept, _columns(self._projections, frame, self._compiled)
+
+
+def _spread(value: Value, type_: pa.DataType, rows: np.ndarray[Any, np.dtype[np.int64]], length: int) -> pa.Array:
+    """A value over some rows, over all of them: NULL elsewhere."""
+    array = as_array(value, len(rows))
+    array = array if array.type == type_ else pc.cast(array, type_)
+    return guarded.scatter([(rows, array)], length, type_)
 
 
 def _sized(value: Value, call: Call, rows: int) -> pa.Array:

@@ -80,6 +80,25 @@ class Frame:
             found = self._given[index] = self._select(self._parent.as_given(index))
         return found
 
+    def positions(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Where the rows stand in the batch."""
+        if self._parent is None:
+            return np.arange(self.num_rows, dtype=np.int64)
+        return self._select(pa.array(self._parent.positions())).to_numpy(zero_copy_only=False)
+
+    def without_failed(self) -> tuple[Frame, np.ndarray[Any, np.dtype[np.int64]]] | None:
+        """The rows for which nothing has failed yet, and where they stand in this frame; None: all of them."""
+        failures = self.context.failures
+        if failures is None or not failures.errors:
+            return None
+        good = ~failures.mask[self.positions()]
+        rows = np.flatnonzero(good)
+        return None if len(rows) == self.num_rows else (self.where(good, len(rows)), rows)
+
+    def select(self, value: Value) -> Value:
+        """A value over the rows of the frame that this one was selected from, over its own."""
+        return self._select(value)
+
     def variable(self, name: str) -> Value:
         if name in self.variables:
             return self.variables[name]

@@ -18,7 +18,7 @@ from runtime.expr.columns import as_array, validity
 from runtime.expr.function import Value
 from runtime.expr.nodes import Call, Case, Expr
 
-__all__ = ["always_evaluated", "evaluate", "is_guard", "plain_case", "true_rows"]
+__all__ = ["always_evaluated", "evaluate", "is_guard", "plain_case", "scatter", "true_rows"]
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -94,7 +94,7 @@ def _connected(args: Sequence[Expr], frame: Frame, values: _Values, stop: bool) 
                 break
             if count < frame.num_rows:
                 part = as_array(values.values((arg,), frame.where(open_, count))[0], count)
-                result = combine(array, _scatter([(np.flatnonzero(open_), part)], frame.num_rows, pa.bool_()))
+                result = combine(array, scatter([(np.flatnonzero(open_), part)], frame.num_rows, pa.bool_()))
                 continue
         result = combine(result, values.values((arg,), frame)[0])
     return result
@@ -121,7 +121,7 @@ def _case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr, whole: Expr, f
         if not pieces:
             return _typed(last, type_)
         pieces.append((rows, _typed(last, type_)))
-    return _scatter(pieces, frame.num_rows, type_)
+    return scatter(pieces, frame.num_rows, type_)
 
 
 def _coalesce(args: Sequence[Expr], whole: Expr, frame: Frame, values: _Values) -> Value:
@@ -140,7 +140,7 @@ def _coalesce(args: Sequence[Expr], whole: Expr, frame: Frame, values: _Values) 
             pieces.append((rows[valid], array.filter(pa.array(valid))))
             left = left.where(~valid, left.num_rows - found)
             rows = rows[~valid]
-    return _scatter(pieces, frame.num_rows, type_)
+    return scatter(pieces, frame.num_rows, type_)
 
 
 def _typed(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -149,7 +149,7 @@ def _typed(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return pa.nulls(len(array), type_) if pa.types.is_null(array.type) else array.cast(type_)
 
 
-def _scatter(pieces: Sequence[tuple[Rows, pa.Array]], length: int, type_: pa.DataType) -> pa.Array:
+def scatter(pieces: Sequence[tuple[Rows, pa.Array]], length: int, type_: pa.DataType) -> pa.Array:
     """Pieces of rows put back in place; rows of no piece are NULL."""
     if not pieces:
         return pa.nulls(length, type_)

@@ -48,6 +48,8 @@ __all__ = [
     "is_dynamic_otherwise",
     "is_false",
     "is_null_literal",
+    "is_repeatable",
+    "rejects_rows",
     "is_true",
     "outer_columns_of",
     "rejects_nulls",
@@ -128,12 +130,25 @@ def is_constant_itself(expr: Expr, functions: FunctionRegistry) -> bool:
     if isinstance(expr, (*_NOT_CONSTANT, Lambda, LambdaVariable)):
         return False
     function = functions.find(expr.function) if isinstance(expr, Call) else None
-    return not isinstance(function, ScalarFunction) or (function.deterministic and not function.dynamic)
+    return not isinstance(function, ScalarFunction) or (
+        function.deterministic and not function.dynamic and not function.rejects
+    )
 
 
 def is_deterministic(expr: Expr, functions: FunctionRegistry) -> bool:
-    """Whether the same row in the same epoch always gives the same value."""
+    """Whether the same row in the same epoch always gives the same value, or fails the job. A function that rejects rows
+    must be asked neither for other rows nor in other places than where it is written."""
+    return not _any_call(expr, functions, lambda f: not f.deterministic or f.rejects)
+
+
+def is_repeatable(expr: Expr, functions: FunctionRegistry) -> bool:
+    """Whether one value stands for all places of a query where the expression is written."""
     return not _any_call(expr, functions, lambda f: not f.deterministic)
+
+
+def rejects_rows(expr: Expr, functions: FunctionRegistry) -> bool:
+    """Whether a row may be rejected because a function fails for it."""
+    return _any_call(expr, functions, lambda f: f.rejects)
 
 
 def is_dynamic(expr: Expr, functions: FunctionRegistry) -> bool:

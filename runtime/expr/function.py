@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from runtime.core.errors import BindError, did_you_mean
+from runtime.core.errors import BindError, ExpressionError, did_you_mean
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Literal
 
@@ -55,6 +55,7 @@ __all__ = [
     "null_scalar",
     "optional",
     "register_everywhere",
+    "rejecting",
     "register_form",
     "shown_name",
 ]
@@ -87,6 +88,11 @@ class EvalContext(Protocol):
     @property
     def seed(self) -> int:
         """A number for random functions, another one whenever it is asked for."""
+        ...
+
+    @property
+    def failed(self) -> list[tuple[int, ExpressionError]] | None:
+        """Where a function notes the rows that it fails for, which it gives NULL; None: it raises."""
         ...
 
     @property
@@ -204,6 +210,11 @@ class ScalarFunction:
     `overflows`: whether some value does not fit the type of the result, and is NULL then, by the types of the arguments
     and of the result.
     `gives_rows`: a table function: it gives an array of rows, and stands only in LATERAL TABLE(..).
+    `rejects`: a row for which it fails goes to `system.rejected` where the evaluation can leave rows out
+    (`EvalContext.failed`); so it stays where it is written, as a random function does.
+    `for_job`: makes the evaluation of a job's own instance, from a `FunctionJob`.
+    `parameters`: the names by which arguments may be given, in their order; none: by position only. `defaults`: the values
+    of the last of them, in Python.
     """
 
     name: str
@@ -220,6 +231,10 @@ class ScalarFunction:
     syntax: str | None = None
     overflows: Overflows | None = None
     gives_rows: bool = False
+    rejects: bool = False
+    parameters: tuple[str, ...] = ()
+    defaults: tuple[Any, ...] = ()
+    for_job: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +266,8 @@ class AggregateFunction:
     overflows: Overflows | None = None
     accumulator: Callable[[Any], Any] | None = None
     """Makes the state of a call (an `AggregateSpec`) of a function that the engine does not know by name."""
+    for_job: Callable[[Any], Any] | None = None
+    """Makes the `accumulator` of a job's own instance, from a `FunctionJob`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,20 +398,31 @@ def register_form(name: str, function: AnyFunction) -> None:
     _FORMS[name.upper()] = function
 
 
+REJECTING = "$REJECT"
+"""What stands behind the name of a function in the form that rejects rows."""
+
 _EVERYWHERE: dict[str, AnyFunction] = {}
 """Functions that every registry finds: those that a program has made, under names that SQL text does not use."""
 
 
-def register_everywhere(name: str, declare: Callable[[str], AnyFunction]) -> AnyFunction:
+def register_everywhere(name: str, declare: Callable[[str], AnyFunction], *, always_fails: bool = False) -> AnyFunction:
     """Declare a function that a program has made, under a name of its own: `$NAME`, with a number behind it when another
-    one has that. A plan that runs, or was saved, knows it by that name."""
+    one has that. A plan that runs, or was saved, knows it by that name. `always_fails`: it has no form that rejects rows."""
     key = f"${name.upper()}"
     number = 1
     while key in _EVERYWHERE:
         number += 1
         key = f"${name.upper()}${number}"
     function = _EVERYWHERE[key] = declare(key)
+    if isinstance(function, ScalarFunction) and not function.rejects and not always_fails:
+        _EVERYWHERE[key + REJECTING] = replace(function, name=key + REJECTING, rejects=True)
     return function
+
+
+def rejecting(function: ScalarFunction) -> ScalarFunction:
+    """The form of a program's function that rejects the rows for which it fails; any other one as it is."""
+    found = _EVERYWHERE.get(function.name.upper() + REJECTING)
+    return found if isinstance(found, ScalarFunction) else function
 
 
 def any_made_by_program() -> bool:

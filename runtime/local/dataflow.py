@@ -23,6 +23,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
+from runtime.expr.job_functions import FunctionJob, JobFunctions
 from runtime.local.ended import ended
 from runtime.local.lifetimes import Lifetimes
 from runtime.local.partitioned import PartitionedOperator
@@ -95,9 +96,9 @@ class Dataflow:
         self.vertices: list[Vertex] = []
         self._index: dict[PhysicalNode, int] = {}
         self._names = uids(roots)
-        self._epoch = 0
-        self._splits: dict[PhysicalNode, SplitRows] = {}
+        self._epoch, self._splits = 0, dict[PhysicalNode, SplitRows]()
         self._shrinking = Shrinking()
+        functions = self.functions = JobFunctions.of(functions, FunctionJob(job, options))
         backend = StateBackend(options)
         self._spills = backend.spills
         self._make = lambda node, name: spilling(
@@ -105,7 +106,6 @@ class Dataflow:
         )
         self._checked = checked
         self._parallelism = max(1, options.get(PARALLELISM)) if elsewhere is None else 1
-        self._functions = functions
         self._workers = (
             ThreadPoolExecutor(self._parallelism - 1, thread_name_prefix="tasks") if self._parallelism > 1 else None
         )
@@ -275,15 +275,14 @@ class Dataflow:
         self.restore(self._epoch, saved)
 
     def _operator(self, node: PhysicalNode, name: str) -> Operator:
-        operator: Operator
         if self._workers is None:
-            operator = self._make(node, name)
+            operator: Operator = self._make(node, name)
         elif (keys := distribution(node)) is not None:
             tasks = [self._make(node, name) for _ in range(self._parallelism)]
             operator = PartitionedOperator(tasks, keys, self._workers)
         else:
             operator = self._make(node, name)
-            if isinstance(node, CalcExec) and may_be_sliced(node, self._functions):
+            if isinstance(node, CalcExec) and may_be_sliced(node, self.functions):
                 operator = SlicedOperator(operator, self._parallelism, self._workers)
         return guarded(operator, node) if self._checked else operator
 
@@ -462,6 +461,7 @@ class Dataflow:
 
     def _close(self) -> None:
         with ExitStack() as closing:
+            closing.callback(self.functions.close)
             if self._workers is not None:
                 closing.callback(self._workers.shutdown)
             if self.elsewhere is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from runtime.expr.job_functions import FunctionFigure
 from runtime.operators.operator import Operator
 from runtime.plan.nodes import PhysicalNode, SourceExec
 
@@ -26,6 +27,10 @@ class Elsewhere(Protocol):
     @property
     def state_bytes(self) -> Mapping[int, int]:
         """How much memory the state takes in the tasks of each partition, as they have last told."""
+        ...
+
+    def function_figures(self) -> Sequence[FunctionFigure]:
+        """What the functions of programs tell of themselves in the tasks, as they have last told."""
         ...
 
     def operator(self, node: PhysicalNode, name: str) -> Operator | None:

@@ -132,6 +132,7 @@ class Job:
         roots = self._at_once.roots(self._roots)
         given = roots, settings.options, settings.functions, settings.time_zone, self._rejections
         self.dataflow = settings.dataflow(*given, checked=settings.checked, job=job)
+        self.dataflow.functions.job.attempt = self.attempts
         self._sources: list[SourceInputs] = []
         self._movement = Movement()
         self._restarts = Restarts(settings.restarts) if settings.restarts is not None else None

@@ -156,11 +156,24 @@ PARTITIONS = Metric(
     "sqlengine_spark_partitions", "gauge", "", _JOB, "number of tasks of a stage in processes or on Spark"
 )
 
+_FUNCTION = ("job", "function", "metric", "part", "task")
+FUNCTION_FIGURES = {
+    kind: Metric(f"sqlengine_function_{kind}", "gauge", "", _FUNCTION, text, flink)
+    for kind, text, flink in (
+        ("counter", "what a Python function has counted", "Counter"),
+        ("gauge", "a number that a Python function tells", "Gauge"),
+        ("meter", "events of a Python function: their number, and how many in a second", "Meter"),
+        ("distribution", "values of a Python function: their number, sum, least and greatest", "Distribution"),
+    )
+}
+"""Of the figures that functions keep of themselves (`get_metric_group`); `part` is which number of a meter or distribution."""
+
 JOB_METRICS = (
     STATUS, EPOCHS, EPOCH_SECONDS, RESTARTS, COMPLETED, FAILED, IN_PROGRESS, CHECKPOINT_SECONDS, LAST_ID, LAST_SECONDS,
     LAST_BYTES, LAST_FULL_BYTES, LAST_TIME, ROWS_IN, ROWS_OUT, BUSY, TASKS, STATE_ROWS, STATE_BYTES, REJECTED,
     WATERMARK_IN, WATERMARK_OUT, CACHE_HITS, CACHE_MISSES, CACHE_LOADS, CACHE_FAILURES, CACHE_LOAD_SECONDS, CACHE_ROWS,
     CACHE_BYTES, SOURCE_ROWS, SPLITS, IDLE, BACKLOG, LAG, SINK_ROWS, COMMITS, COLD_STARTS, PARTITIONS,
+    *FUNCTION_FIGURES.values(),
 )  # fmt: skip
 
 
@@ -186,6 +199,11 @@ def job_samples(job: Job, rejected: RejectedRows, now: int) -> Iterator[Sample]:
     for name, sink in flow.named_sinks().items():
         yield SINK_ROWS.sample(sink.rows_written, job.name, name)
         yield COMMITS.sample(sink.commits, job.name, name)
+    away = [] if flow.elsewhere is None else flow.elsewhere.function_figures()
+    for figure in (*flow.functions.figures(), *away):
+        yield FUNCTION_FIGURES[figure.kind].sample(
+            figure.value, job.name, figure.function, figure.name, figure.part, str(figure.task)
+        )
     if flow.elsewhere is not None:
         yield COLD_STARTS.sample(flow.elsewhere.cold_starts, job.name)
         yield PARTITIONS.sample(flow.elsewhere.partitions, job.name)

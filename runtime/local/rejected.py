@@ -31,9 +31,11 @@ REJECTED_SCHEMA = Schema.of(
     ("event_time", timestamp(3)),
     ("watermark", timestamp(3)),
     ("row", STRING),
+    ("error", STRING),
 )
 """Times are as a clock on the wall shows them: those of TIMESTAMP_LTZ columns in the session's time zone. `row` is the
-row's columns as text, or the raw record where it could not be decoded."""
+row's columns as text, or the raw record where it could not be decoded. `error` is what a function of the user says of the
+row, with the places in its code."""
 
 KEPT_ROWS = 10_000
 KEPT_CHARACTERS = 16 << 20
@@ -102,6 +104,7 @@ class RejectedRows:
         watermark: int | None,
         event_time: pa.Array | None,
         time_zone: str = "UTC",
+        errors: pa.Array | None = None,
     ) -> None:
         """Keep rows given as text; `event_time` is a timestamp array of the same length, `watermark` in its terms."""
         count = len(text)
@@ -113,16 +116,16 @@ class RejectedRows:
             mark = pa.array(np.full(count, watermark * 1000), pa.int64()).cast(pa.timestamp("us"))
             marks = _wall(mark, None if local else time_zone)
         names = [pa.repeat(pa.scalar(value, pa.string()), count) for value in (job, operator, reason)]
+        told = pa.nulls(count, pa.string()) if errors is None else errors
         with self._lock:
             self._count(job, operator, reason, count)
             room = self.room
             if room > 0:
-                batch = pa.RecordBatch.from_arrays([*names, times, marks, text], schema=REJECTED_SCHEMA.arrow).slice(
-                    0, room
-                )
+                columns = [*names, times, marks, text, told]
+                batch = pa.RecordBatch.from_arrays(columns, schema=REJECTED_SCHEMA.arrow).slice(0, room)
                 self._kept.append((job, batch))
                 self._rows += batch.num_rows
-                self._bytes += batch.column(5).nbytes
+                self._bytes += _size(batch)
 
     def rows(self) -> pa.Table:
         """What is kept, with the columns of `REJECTED_SCHEMA`."""
@@ -148,7 +151,7 @@ class RejectedRows:
                 if batch.num_rows:
                     self._kept.append((of, batch))
             self._rows = sum(batch.num_rows for _, batch in self._kept)
-            self._bytes = sum(batch.column(5).nbytes for _, batch in self._kept)
+            self._bytes = sum(_size(batch) for _, batch in self._kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +214,22 @@ class JobRejections:
         self._rows.go_back(self.job, counts, self._marks[-1][1])
 
     def reject(
-        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+        self,
+        operator: str,
+        reason: str,
+        rows: pa.RecordBatch,
+        watermark: int | None,
+        event_time: pa.Array | None,
+        errors: pa.Array | None = None,
     ) -> None:
         room = self._rows.room
         if rows.num_rows > room:
             # Only what can be kept is worth writing out.
             self._rows.count(self.job, operator, reason, rows.num_rows - room)
             rows, event_time = rows.slice(0, room), None if event_time is None else event_time.slice(0, room)
+            errors = None if errors is None else errors.slice(0, room)
         if rows.num_rows:
-            self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self._time_zone)
+            self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self._time_zone, errors)
 
     def reject_raw(self, source: str, refused: Refused) -> None:
         """Records that a source could not use, which come one by one: no more of them than are kept."""
@@ -232,6 +242,11 @@ class JobRejections:
             self._rows.add(self.job, source, reason, pa.array(texts, pa.string()), None, None)
         for reason, count in refused.more:
             self._rows.count(self.job, source, reason, count)
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    """The bytes of the texts of some rows."""
+    return int(batch.column(5).nbytes + batch.column(6).nbytes)
 
 
 def _wall(times: pa.Array, zone: str | None) -> pa.Array:

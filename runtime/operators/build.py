@@ -17,6 +17,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.ValuesExec: "runtime.operators.stateless:ValuesOperator",
     plan.CalcExec: "runtime.operators.calc:CalcOperator",
     plan.TimeFilterExec: "runtime.operators.time_filter:TimeFilterOperator",
+    plan.RejectingCalcExec: "runtime.operators.rejecting_calc:RejectingCalcOperator",
     plan.WatermarkExec: "runtime.operators.watermark:WatermarkOperator",
     plan.UnionExec: "runtime.operators.stateless:UnionOperator",
     plan.DropUpdateBeforeExec: "runtime.operators.stateless:DropUpdateBeforeOperator",

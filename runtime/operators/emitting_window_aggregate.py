@@ -61,7 +61,13 @@ class EmittingWindowAggregateOperator(Operator):
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._windows = Slices()
         self._panes = PaneState(
-            self._windows, [source[i].type for i in node.keys], node.calls, source.types, False, retracts
+            self._windows,
+            [source[i].type for i in node.keys],
+            node.calls,
+            source.types,
+            False,
+            retracts,
+            context.functions,
         )
         first = len(node.keys)
         self._shown = _Shown(node.schema.types[first : first + len(node.calls)])

@@ -49,7 +49,7 @@ class GroupAggregateOperator(Operator):
         self._encoder = KeyEncoder(arrow, [t.nullable for t in types])
         self._index = HashIndex(self._encoder.width)
         self._key_store = ColumnStore(arrow)
-        self._aggregates = AggregateSet(node.calls, source.types)
+        self._aggregates = AggregateSet(node.calls, source.types, functions=context.functions)
         self._aggregated = {i for c in node.calls for i in (*c.args, *(o.index for o in c.order_by))}
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._live = RowCounts() if retracts else None

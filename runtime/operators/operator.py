@@ -121,7 +121,13 @@ class Rejections(Protocol):
     """Where rows go that cannot be used: counted, and kept in `system.rejected` up to a limit."""
 
     def reject(
-        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+        self,
+        operator: str,
+        reason: str,
+        rows: pa.RecordBatch,
+        watermark: int | None,
+        event_time: pa.Array | None,
+        errors: pa.Array | None = None,
     ) -> None: ...
 
 
@@ -138,12 +144,19 @@ class OperatorContext:
     job: str = ""
 
     def reject(
-        self, reason: str, rows: pa.RecordBatch, watermark: int | None = None, event_time: pa.Array | None = None
+        self,
+        reason: str,
+        rows: pa.RecordBatch,
+        watermark: int | None = None,
+        event_time: pa.Array | None = None,
+        errors: pa.Array | None = None,
     ) -> None:
-        """Rows that cannot be used; `event_time` is their time as a timestamp array where they have one."""
+        """Rows that cannot be used; `event_time` is their time as a timestamp array where they have one, `errors` what went
+        wrong with each where somebody else's code tells."""
         if rows.num_rows:
             plain = ChangelogBatch(rows).decoded().rows
-            self.rejections.reject(self.name, reason, plain, watermark, event_time)
+            told = () if errors is None else (errors,)
+            self.rejections.reject(self.name, reason, plain, watermark, event_time, *told)
 
 
 class Operator:

@@ -55,7 +55,7 @@ class OverAheadOperator(Operator):
         if node.frame is None:
             raise InternalError("a frame that reaches ahead is none")
         self._frame = frame = node.frame
-        self._calls = OverCalls(node, frame)
+        self._calls = OverCalls(node, frame, context.functions)
         for spec in node.calls:
             if spec.function.upper() in WHOLE_PARTITION:
                 raise UnsupportedError(

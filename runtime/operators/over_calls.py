@@ -16,6 +16,7 @@ from runtime.core.errors import UnsupportedError
 from runtime.eval.frames.frame_call import FrameCall, Frames
 from runtime.eval.frames.layout import FrameLayout, frame_bounds
 from runtime.eval.frames.position_call import PositionCall, ShiftCall, window_call
+from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import Frame
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.operators.window_assign import milliseconds
@@ -32,14 +33,15 @@ class OverCalls:
     Args:
         node: the plan node.
         frame: its frame, or what stands for it.
+        functions: those of the job.
     """
 
-    def __init__(self, node: OverAggregateExec, frame: Frame | None) -> None:
+    def __init__(self, node: OverAggregateExec, frame: Frame | None, functions: FunctionRegistry) -> None:
         types = node.input.schema.types
         self.frame = frame
         self.exclude = None if frame is None else frame.exclude
         self.from_start = begins_with_partition(frame)
-        self.calls: list[FrameCall] = [window_call(spec, types, self.from_start) for spec in node.calls]
+        self.calls: list[FrameCall] = [window_call(spec, types, self.from_start, functions) for spec in node.calls]
         columns = {i for spec in node.calls for i in (*spec.args, *(o.index for o in spec.order_by))}
         columns |= {spec.filter for spec in node.calls if spec.filter is not None}
         self.needed = sorted(columns)

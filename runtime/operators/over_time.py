@@ -54,7 +54,7 @@ class OverTimeOperator(Operator):
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
         self._node = node
         self._context = context
-        self._calls = OverCalls(node, _row_frame(node.frame) if node.proctime else node.frame)
+        self._calls = OverCalls(node, _row_frame(node.frame) if node.proctime else node.frame, context.functions)
         frame = self._calls.frame
         for spec in node.calls:
             if spec.function.upper() in WHOLE_PARTITION:

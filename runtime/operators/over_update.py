@@ -53,10 +53,9 @@ class OverUpdateOperator(Operator):
     """
 
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
-        del context
         self._node = node
         self._at_end = node.emits_at_end
-        self._calls = OverCalls(node, node.frame)
+        self._calls = OverCalls(node, node.frame, context.functions)
         source = node.input.schema
         types = [t.arrow for t in source.types]
         partition = [source[i].type for i in node.partition]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from runtime.core.types import DataType
 from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.eval.aggregates.sums import RowCounts
+from runtime.expr.function import FunctionRegistry
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore
@@ -119,6 +120,7 @@ class PaneState:
         types: Sequence[DataType],
         mergeable: bool,
         counted: bool,
+        functions: FunctionRegistry,
     ) -> None:
         arrow = [t.arrow for t in keys]
         self._slices = slices
@@ -126,7 +128,7 @@ class PaneState:
         self._index = HashIndex(1 + self._encoder.width)
         self._keys = ColumnStore(arrow)
         self._lists = BlockLists()
-        self.aggregates = AggregateSet(calls, types, mergeable)
+        self.aggregates = AggregateSet(calls, types, mergeable, functions)
         self._live = RowCounts() if counted else None
         self._arrival = np.zeros(0, np.int64)
         self._next_seq = 0

@@ -47,7 +47,7 @@ class SessionWindowAggregateOperator(Operator):
         self._node = node
         self._context = context
         self._sessions = SessionState([source[i].type for i in node.keys], node.window.gap, node.zone)
-        self._aggregates = AggregateSet(node.calls, source.types, mergeable=True)
+        self._aggregates = AggregateSet(node.calls, source.types, mergeable=True, functions=context.functions)
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._live = RowCounts() if retracts else None
         self._next_seq = 0

@@ -60,7 +60,13 @@ class SlicedWindowAggregateOperator(Operator):
         single = self._assigner is None or self._assigner.single
         self._slices = Slices()
         self._panes = PaneState(
-            self._slices, [source[i].type for i in node.keys], node.calls, source.types, not single, retracts
+            self._slices,
+            [source[i].type for i in node.keys],
+            node.calls,
+            source.types,
+            not single,
+            retracts,
+            context.functions,
         )
         self._single = single
         self._by_clock = by_clock(node.proctime, node.input)
@@ -215,7 +221,7 @@ class SlicedWindowAggregateOperator(Operator):
         if len(first) == len(panes):
             results = self._panes.aggregates.results(panes[groups])
         else:
-            merged = AggregateSet(self._node.calls, self._types, mergeable=True)
+            merged = AggregateSet(self._node.calls, self._types, True, self._context.functions)
             merged.merge(group, self._panes.aggregates, panes)
             results = merged.results(groups)
         representative = first[groups]

@@ -73,7 +73,9 @@ class _Check(NodeParts):
         match self.node:
             case p.SourceExec() | p.SinkExec() | p.LookupJoinExec():
                 return self._of_a_table()
-            case p.CalcExec() | p.ExpandExec() | p.ValuesExec() | p.UnnestExec() | p.WatermarkExec() | p.UnionExec():
+            case p.CalcExec() | p.RejectingCalcExec() | p.ExpandExec() | p.ValuesExec():
+                return self._of_rows()
+            case p.UnnestExec() | p.WatermarkExec() | p.UnionExec():
                 return self._of_rows()
             case p.RememberExec():
                 return self._of_rows()
@@ -153,7 +155,10 @@ class _Check(NodeParts):
                 for index, row in enumerate(rows):
                     self._list(row, (), schema.types, "rows", index)
                 return schema.types
-            case p.CalcExec(input=source, condition=condition, projections=projections):
+            case (
+                p.CalcExec(input=source, condition=condition, projections=projections)
+                | p.RejectingCalcExec(input=source, condition=condition, projections=projections)
+            ):
                 if condition is not None:
                     self._condition(condition, source.schema.types, "condition")
                 self._each(projections, source.schema.types, "projections")

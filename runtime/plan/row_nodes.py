@@ -37,6 +37,7 @@ __all__ = [
     "DropUpdateBeforeExec",
     "ExpandExec",
     "FromChangelogExec",
+    "RejectingCalcExec",
     "SinkExec",
     "SinkMaterializeExec",
     "SourceExec",
@@ -231,6 +232,48 @@ class CalcExec(RowNode):
         if self.condition is not None:
             given = filtered(given, share_of(self.condition, given))
         return given._replace(columns=tuple(column_of(e, given) for e in self.projections))
+
+
+@node
+class RejectingCalcExec(PhysicalNode):
+    """As `CalcExec`; a row for which a function fails that rejects rows goes to `system.rejected`. Where rows are taken
+    back it is kept which ones were rejected, so that these are left out then, too, whatever the function says."""
+
+    input: PhysicalNode
+    condition: Expr | None
+    projections: tuple[Expr, ...]
+    schema: Schema
+    mode: ChangelogMode
+
+    advice = "no more rows are kept than fail: SELECT * FROM system.rejected shows why"
+
+    def text(self) -> str:
+        where = "" if self.condition is None else f" where {shown(self.condition, self.input.schema)}"
+        return f"[{projections_text(self.projections, self.input.schema, self.schema)}]{where}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        if self.input.mode.is_append_only:
+            return ()
+        return (StateSpec("rejected", "rejected rows with a count", NOTHING, self.input.schema, self._whole),)
+
+    def follows(self) -> Follows:
+        return Follows.NOTHING
+
+    def division(self) -> Division:
+        return BY_ROW if self.input.mode.is_append_only else by_keys((self.input, self._whole))
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        if self.condition is not None:
+            given = filtered(given, share_of(self.condition, given))
+        return given._replace(columns=tuple(column_of(e, given) for e in self.projections))
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        return {} if self.input.mode.is_append_only else {"rejected": Kept(0, 0, 0)}
+
+    @property
+    def _whole(self) -> tuple[int, ...]:
+        return tuple(range(len(self.input.schema)))
 
 
 @node

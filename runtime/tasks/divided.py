@@ -17,6 +17,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.logs import Log
 from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
+from runtime.expr.job_functions import FunctionFigure, FunctionJob, JobFunctions
 from runtime.local.dataflow import Dataflow, SourceInput
 from runtime.local.source_inputs import SourceInputs
 from runtime.operators.build import build_operator
@@ -55,6 +56,8 @@ def divided_dataflow(
     executor: Executor,
 ) -> Dataflow:
     """A dataflow whose operators run on an executor; the other arguments are those of `Dataflow`."""
+    # What the driver computes itself calls the same instances as the rest of what runs here.
+    functions = JobFunctions.of(functions, FunctionJob(job, options))
     divided = Divided(executor, options, functions, time_zone, rejections, checked, job)
     return Dataflow(roots, options, functions, time_zone, rejections, checked=checked, job=job, elsewhere=divided)
 
@@ -81,6 +84,7 @@ class Divided:
         self._job = job
         self.partitions = executor.partitions(options)
         self.cold_starts = 0
+        self._of_functions: dict[int, list[FunctionFigure]] = {}
         self._tasks: Tasks | None = None
         self._program = ""
         self._nodes: dict[str, PhysicalNode] = {}
@@ -122,6 +126,9 @@ class Divided:
         if number not in self._in_tasks.branches:
             return SourceInputs(node, *given, **named)
         return self._in_tasks.inputs(number, self._open(), *given, **named)
+
+    def function_figures(self) -> list[FunctionFigure]:
+        return [figure for found in tuple(self._of_functions.values()) for figure in found]
 
     @property
     def state_bytes(self) -> Mapping[int, int]:
@@ -311,6 +318,7 @@ class Divided:
         for rejected in report.rejected:
             self._rejections.reject(*rejected)
         task = phase, report.stage, report.partition
+        self._of_functions[report.partition] = report.of_functions
         if not report.warm:
             self.cold_starts += 1
             # One that has run before has gone with its process; without residents any process may be asked.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from runtime.core.options import Options
 from runtime.eval.context import Chance
 from runtime.expr.function import AnyFunction, FunctionRegistry, adopt, made_by_program_in
+from runtime.expr.job_functions import FunctionJob, JobFunctions
 from runtime.expr.library import builtin_functions
 from runtime.local.spilling import spilling
 from runtime.operators.build import build_operator
@@ -50,11 +51,17 @@ class Program:
     writers: Mapping[int, tuple[RowWriter, ...]]
     chance: int = field(default_factory=lambda: Chance().seed())
 
-    def operator(self, number: int, rejections: Rejections, backend: StateBackend) -> Operator:
-        """One operator, made for a task; `backend`: where the task's state is."""
+    def registry(self, partition: int) -> JobFunctions:
+        """The functions as a task calls them."""
         functions = builtin_functions()
         functions.functions.update(self.functions)
         adopt(self.functions.values())
+        return JobFunctions(functions, FunctionJob(self.job, Options(dict(self.options)), partition, self.partitions))
+
+    def operator(
+        self, number: int, functions: FunctionRegistry, rejections: Rejections, backend: StateBackend
+    ) -> Operator:
+        """One operator, made for a task; `backend`: where the task's state is."""
         node = self.nodes[number]
         context = OperatorContext(
             self.names[number], Options(dict(self.options)), functions, self.time_zone, rejections, self.job

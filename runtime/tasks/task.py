@@ -13,6 +13,7 @@ import time as wall_clock
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -25,6 +26,7 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.key_group import key_group_range
 from runtime.core.options import Options
 from runtime.eval.context import Chance
+from runtime.expr.job_functions import FunctionFigure, JobFunctions
 from runtime.operators.operator import EpochTime, Operator, StateSize
 from runtime.state.backend import StateBackend
 from runtime.state.snapshot import restore_task
@@ -83,6 +85,7 @@ class Rejected(NamedTuple):
     rows: pa.RecordBatch
     watermark: int | None
     event_time: pa.Array | None
+    errors: pa.Array | None = None
 
 
 class Figures(NamedTuple):
@@ -108,6 +111,7 @@ class Report:
     complete: bool = False
     warm: bool = True
     figures: dict[int, Figures] = field(default_factory=dict)
+    of_functions: list[FunctionFigure] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
 
 
@@ -118,9 +122,15 @@ class _Rejections:
         self.rows: list[Rejected] = []
 
     def reject(
-        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+        self,
+        operator: str,
+        reason: str,
+        rows: pa.RecordBatch,
+        watermark: int | None,
+        event_time: pa.Array | None,
+        errors: pa.Array | None = None,
     ) -> None:
-        self.rows.append(Rejected(operator, reason, rows, watermark, event_time))
+        self.rows.append(Rejected(operator, reason, rows, watermark, event_time, errors))
 
 
 @dataclass(slots=True)
@@ -144,6 +154,7 @@ class _Cache:
     def __init__(self) -> None:
         self.programs: dict[tuple[str, str], Program] = {}
         self.tasks: dict[tuple[str, str, int, int, int], _Task] = {}
+        self.registries: dict[tuple[str, str, int], JobFunctions] = {}
 
     def program(self, order: EpochOrder) -> Program:
         key = (order.place, order.program)
@@ -151,6 +162,15 @@ class _Cache:
         if found is None:
             self.forget_ended()
             found = self.programs[key] = loads(StateFolder(order.place).read(order.program))
+        return found
+
+    def functions(self, program: Program, order: EpochOrder, partition: int) -> JobFunctions:
+        """The functions as the tasks of a partition call them: also those tasks share them that are made anew in each
+        epoch."""
+        key = (order.place, order.program, partition)
+        found = self.registries.get(key)
+        if found is None:
+            found = self.registries[key] = program.registry(partition)
         return found
 
     def forget_ended(self) -> None:
@@ -166,8 +186,11 @@ _cache = _Cache()
 def forget(place: str, program: str) -> None:
     """Drop all that is kept of a job."""
     _cache.programs.pop((place, program), None)
-    for key in [k for k in _cache.tasks if k[:2] == (place, program)]:
-        _cache.tasks.pop(key).close()
+    with ExitStack() as closing:
+        for key in [k for k in _cache.registries if k[:2] == (place, program)]:
+            closing.callback(_cache.registries.pop(key).close)
+        for task in [k for k in _cache.tasks if k[:2] == (place, program)]:
+            closing.callback(_cache.tasks.pop(task).close)
 
 
 def forget_ended() -> None:
@@ -259,6 +282,7 @@ def _run(
         if output is not None:
             found += _sent(program, order, number, partition, output)
     report.rejected, task.rejections.rows = task.rejections.rows, []
+    report.of_functions = _cache.functions(program, order, partition).figures()
     if stage != PREFIX:
         _save(program, order, task, report, version.complete)
         _cache.tasks[key] = task
@@ -319,7 +343,8 @@ def _open(program: Program, order: EpochOrder, stage: int, partition: int, versi
         if partition == 0 or layout.placed[number].where != "one"
     ]
     backend = StateBackend(Options(dict(program.options)))
-    operators = {number: program.operator(number, rejections, backend) for number in numbers}
+    functions = _cache.functions(program, order, partition)
+    operators = {number: program.operator(number, functions, rejections, backend) for number in numbers}
     folder = StateFolder(order.place)
     based = not version.files
     chain = [decode_changes(folder.read(name), name) for name in (version.base if based else version.files)]

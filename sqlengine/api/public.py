@@ -55,18 +55,15 @@ from sqlengine.table_api.windows import (
     Tumble,
     row_interval,
 )
-from sqlengine.user_functions.declare import (
+from sqlengine.user_functions.bases import (
     AggregateFunction,
     AsyncScalarFunction,
     ScalarFunction,
     TableAggregateFunction,
     TableFunction,
-    udaf,
-    udf,
-    udtaf,
-    udtf,
 )
-from sqlengine.user_functions.opened import FunctionContext
+from sqlengine.user_functions.context import FunctionContext, MetricGroup
+from sqlengine.user_functions.declare import udaf, udf, udtaf, udtf
 from sqlengine.user_functions.procedures import Procedure, ProcedureContext, procedure
 from sqlengine.user_functions.process import ProcessTableFunction, udptf
 from sqlengine.user_functions.views import ListView, MapView
@@ -145,6 +142,7 @@ __all__ = [
     "TimePointUnit",
     "AsyncScalarFunction",
     "FunctionContext",
+    "MetricGroup",
     "ListView",
     "MapView",
     "Schema",

@@ -33,12 +33,14 @@ from sqlengine.bind.construct import row_of
 from sqlengine.bind.functions import find_function, meant
 from sqlengine.bind.operators import comparison, conjunction, scalar_call
 from sqlengine.bind.session import Clause, ExpressionRules
-from sqlengine.parse.nodes import FunctionCall, JsonFunction
+from sqlengine.parse.nodes import DefaultArg, FunctionCall, JsonFunction, NamedArg
 from sqlengine.parse.spans import span_of
 
 if TYPE_CHECKING:
+    import sqlengine.bind.function_arguments as _function_arguments
     import sqlengine.bind.postgres as _postgres
 else:
+    _function_arguments = Room("sqlengine.bind.function_arguments")
     _postgres = Room("sqlengine.bind.postgres")
 
 __all__ = [
@@ -108,7 +110,11 @@ def _scalar(binder: ExpressionRules, function: ScalarFunction, tree: FunctionCal
             hint="write it as an argument of JSON_OBJECT or JSON_ARRAY",
         )
     bind_one = _json_part if function.name in _MADE_OF_VALUES else argument
-    args = [bind_one(binder, a) for a in written]
+    if function.parameters and any(isinstance(a, NamedArg | DefaultArg) for a in written):
+        given = _function_arguments.in_order(function, tree)
+        args = [a if isinstance(a, Literal) else argument(binder, a) for a in given]
+    else:
+        args = [bind_one(binder, a) for a in written]
     if isinstance(tree, JsonFunction):
         return _json(binder, function, tree, args, span)
     if function.name == "CURRENT_WATERMARK" and not (len(args) == 1 and args[0].type.is_rowtime):

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from runtime.core.errors import BindError, TypeMismatchError, did_you_mean
-from runtime.core.types import DataType, TypeRoot
+from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, NULL, STRING, DataType, TypeRoot
 from runtime.eval.constant import fold_constant
-from runtime.expr.function import shown_name
+from runtime.expr.function import ScalarFunction, shown_name
 from runtime.expr.nodes import Column, Expr, Literal
 from runtime.expr.typing import implicit_cast
 from sqlengine.bind.coerce import cast_to
@@ -23,7 +23,7 @@ from sqlengine.bind.session import Clause, QueryEnv
 from sqlengine.parse.nodes import DefaultArg, Descriptor, FunctionCall, NamedArg
 from sqlengine.parse.spans import span_of
 
-__all__ = ["SYSTEM", "call_arguments", "check_uid", "constant_argument", "descriptor_column", "refused"]
+__all__ = ["SYSTEM", "call_arguments", "check_uid", "constant_argument", "descriptor_column", "in_order", "refused"]
 
 SYSTEM = ("on_time", "uid")
 """The arguments that each process table function has."""
@@ -70,6 +70,42 @@ def call_arguments(
             raise refused(f"{name} lacks its argument {parameter}", call, usage)
     return found
 
+
+def in_order(function: ScalarFunction, call: FunctionCall) -> list[exp.Expr | Literal]:
+    """The arguments of a call of a Python function by name, in the order of its parameters; what is left out before others
+    is the default that the function has.
+
+    Raises BindError E1230 as `call_arguments`, and for a default that is no plain value.
+    """
+    names, name = function.parameters, shown_name(function.name)
+    optional = names[len(names) - len(function.defaults) :]
+    usage = f"it takes {', '.join(names)}"
+    given = call_arguments(name, call, names, optional, usage, system=())
+    defaults = dict(zip(optional, function.defaults, strict=True))
+    last = max((names.index(n) for n in given), default=-1)
+    found: list[exp.Expr | Literal] = []
+    for parameter in names[: last + 1]:
+        if parameter in given:
+            found.append(given[parameter])
+            continue
+        type_ = _PLAIN.get(type(defaults[parameter]))
+        if type_ is None:
+            raise refused(
+                f"the argument {parameter} of {name} has a default that SQL cannot write, and others are behind it",
+                call,
+                "give it",
+            )
+        found.append(Literal(defaults[parameter], type_))
+    return found
+
+
+_PLAIN = {
+    bool: BOOLEAN.not_null(),
+    int: BIGINT.not_null(),
+    float: DOUBLE.not_null(),
+    str: STRING.not_null(),
+    type(None): NULL,
+}
 
 _UID = re.compile(r"[a-zA-Z_][a-zA-Z-_0-9]*")
 

@@ -9,9 +9,17 @@ from sqlglot import exp
 
 from runtime.core.errors import BindError, Span
 from runtime.core.rooms import Room
-from runtime.expr.function import FunctionRegistry, ProcessFunction, ValueFunction, shown_name
+from runtime.expr.function import (
+    FunctionRegistry,
+    ProcessFunction,
+    ScalarFunction,
+    ValueFunction,
+    rejecting,
+    shown_name,
+)
 from sqlengine.bind.habits import FUNCTIONS
 from sqlengine.bind.session import ExpressionRules
+from sqlengine.options.functions import ON_ERROR
 from sqlengine.parse.nodes import FunctionCall
 
 if TYPE_CHECKING:
@@ -43,6 +51,8 @@ def find_function(binder: ExpressionRules, name: str, span: Span | None) -> Valu
             span=span,
             hint=f"write FROM {shown_name(name)}(input => TABLE t PARTITION BY k)",
         )
+    if isinstance(found, ScalarFunction) and binder.env.context.options.get(ON_ERROR).lower() == "reject":
+        return rejecting(found)
     return found
 
 

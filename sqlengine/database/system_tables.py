@@ -34,7 +34,7 @@ from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, from_arrow, time
 from runtime.local.job import Job
 from runtime.local.rejected import REJECTED_SCHEMA, RejectedRows
 from runtime.plan.identity import short_kind
-from runtime.plan.nodes import CalcExec
+from runtime.plan.nodes import CalcExec, RejectingCalcExec
 from runtime.state.table import OWNER, SLOT
 from sqlengine.database.jobs import Jobs, RunningJob
 from sqlengine.database.maintained_view import MaintainedView
@@ -175,7 +175,7 @@ class SystemTables:
             for vertex in job.dataflow.vertices:
                 size = None if vertex.operator is None else vertex.operator.state_size
                 lost = rejected.get(vertex.name, 0) + rejected.get(vertex.node.outside_name, 0)
-                filters = isinstance(vertex.node, CalcExec) and vertex.node.condition is not None
+                filters = isinstance(vertex.node, CalcExec | RejectingCalcExec) and vertex.node.condition is not None
                 rows.append(
                     (
                         name,

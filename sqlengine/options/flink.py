@@ -127,13 +127,13 @@ execution.checkpointing.unaligned.forced execution.job-listeners execution.shutd
 execution.shutdown-on-application-finish execution.sorted-inputs.enabled execution.state-recovery.claim-mode
 execution.state-recovery.from-local execution.savepoint-restore-mode parallelism.max pipeline.auto-generate-uids
 pipeline.auto-watermark-interval pipeline.cached-files pipeline.classpaths pipeline.closure-cleaner-level
-pipeline.force-avro pipeline.force-kryo pipeline.generic-types pipeline.global-job-parameters pipeline.jars
+pipeline.force-avro pipeline.force-kryo pipeline.generic-types pipeline.jars
 pipeline.max-parallelism pipeline.object-reuse pipeline.operator-chaining.enabled pipeline.serialization-config
 pipeline.vertex-description-mode pipeline.watermark-alignment.allow-unaligned-source-splits restart-strategy
 sql-client.execution.max-table-result.rows state.backend state.backend.incremental state.backend.local-recovery
 state.backend.rocksdb.memory.managed state.backend.rocksdb.predefined-options state.checkpoint-storage
 state.checkpoints.dir state.checkpoints.num-retained state.savepoints.dir table.exec.async-lookup.key-ordered-enabled
-table.exec.async-scalar.max-concurrent-operations table.exec.deduplicate.insert-update-after-sensitive-enabled
+table.exec.deduplicate.insert-update-after-sensitive-enabled
 table.exec.deduplicate.mini-batch.compact-changes-enabled table.exec.interval-join.min-cleanup-interval
 table.exec.local-hash-agg.adaptive.enabled table.exec.mini-batch.allow-latency table.exec.mini-batch.enabled
 table.exec.mini-batch.size table.exec.operator-fusion-codegen.enabled table.exec.rank.topn-cache-size

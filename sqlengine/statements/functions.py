@@ -12,16 +12,8 @@ from sqlengine.api.result import Result
 from sqlengine.database.database import UserFunctionEntry
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
-from sqlengine.user_functions.declare import (
-    AggregateFunction,
-    TableAggregateFunction,
-    TableFunction,
-    UserFunction,
-    udaf,
-    udf,
-    udtaf,
-    udtf,
-)
+from sqlengine.user_functions.bases import AggregateFunction, TableAggregateFunction, TableFunction
+from sqlengine.user_functions.declare import UserFunction, udaf, udf, udtaf, udtf
 from sqlengine.user_functions.process import ProcessTableFunction, declaration
 
 __all__ = [

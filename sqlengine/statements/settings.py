@@ -40,6 +40,7 @@ from sqlengine.options.client import CLIENT_OPTIONS
 from sqlengine.options.database import AT_ONCE, DATABASE_OPTIONS, MATERIALIZED_TABLE_OPTIONS, SCHEDULER_OPTIONS
 from sqlengine.options.dialect import DIALECT
 from sqlengine.options.flink import FLINK_OPTIONS, noted_option
+from sqlengine.options.functions import FUNCTION_OPTIONS
 from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 from sqlengine.options.time_zones import time_zone_name
 from sqlengine.options.watermarks import IDLE_TIMEOUT
@@ -75,6 +76,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *SCHEDULER_OPTIONS,
         *EMIT_OPTIONS,
         *MATERIALIZED_TABLE_OPTIONS,
+        *FUNCTION_OPTIONS,
         *MODEL_OPTIONS,
         *TARGET_OPTIONS,
         CDC_DUPLICATES,

@@ -7,9 +7,10 @@ and computes a changed group anew, so that its cost follows the size of the grou
 
 from __future__ import annotations
 
+import functools
 import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
 from sqlengine.api.rows import python_values
+from sqlengine.user_functions.limits import Mark, TimeLimit
+from sqlengine.user_functions.opened import plain
 from sqlengine.user_functions.saved_objects import SavedObjects
-from sqlengine.user_functions.scalar import VECTORS, as_column, called
+from sqlengine.user_functions.scalar import VECTORS, as_column, called, each_row, limited
 
 __all__ = ["ObjectAccumulator", "ReplayedAccumulator", "fold_rows", "fold_vectors"]
 
@@ -34,21 +37,38 @@ GroupFunction = Callable[[list[pa.Array]], Any]
 class ObjectAccumulator(ColumnAccumulator):
     """One Python object per group, changed by `accumulate` and `retract`. It is saved by pickle."""
 
-    def __init__(self, name: str, function: Any, spec: AggregateSpec, value_of: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Any,
+        spec: AggregateSpec,
+        value_of: Callable[[Any], Any],
+        limit: TimeLimit | None = None,
+    ) -> None:
         self._name = name
+        self._limit = limit
         self._function = function
         self._types = spec.arg_types
         self._type = spec.type
         self._value_of = value_of
         self._objects: dict[int, Any] = {}
-        self._saving = SavedObjects(name, function)
+        self._saving = SavedObjects(name, plain(function))
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         """Row after row, in order of arrival: `accumulate` may depend on it."""
         columns = [python_values(a, t) for a, t in zip(args, self._types, strict=False)]
         rows = zip(*columns, strict=True) if columns else iter([()] * len(slots))
         ups = [True] * len(slots) if signs is None else (signs > 0).tolist()
-        for slot, up, row in zip(slots.tolist(), ups, rows, strict=True):
+        work = functools.partial(self._take_in, slots.tolist(), ups, rows)
+        if self._limit is None:
+            work(None)
+        else:
+            self._limit.run(work)
+
+    def _take_in(self, slots: list[int], ups: list[bool], rows: Iterable[tuple[Any, ...]], mark: Mark | None) -> None:
+        for slot, up, row in zip(slots, ups, rows, strict=True):
+            if mark is not None:
+                mark.begin(0, row)
             found = self._objects.get(slot)
             if found is None:
                 found = self._objects[slot] = self._function.create_accumulator()
@@ -59,7 +79,8 @@ class ObjectAccumulator(ColumnAccumulator):
                 self._objects[slot] = changed
 
     def result(self, slots: np.ndarray) -> pa.Array:
-        values = [called(self._name, self._value_of, (self._object(slot),)) for slot in slots.tolist()]
+        accumulators = [(self._object(slot),) for slot in slots.tolist()]
+        values = each_row(self._name, self._value_of, accumulators, self._limit, None)
         return as_column(self._name, values, self._type)
 
     def _object(self, slot: int) -> Any:
@@ -85,7 +106,7 @@ class ObjectAccumulator(ColumnAccumulator):
                 copy = pickle.loads(pickle.dumps(other._objects[source]))
                 mine = self._objects.get(target)
                 mine = self._function.create_accumulator() if mine is None else mine
-                changed = called(self._name, self._function.merge, (mine, [copy]), shown=False)
+                changed = limited(self._name, self._function.merge, (mine, [copy]), self._limit, shown=False)
                 self._objects[target] = mine if changed is None else changed
 
     @property
@@ -144,27 +165,41 @@ class ReplayedAccumulator(TableAccumulator):
         return [self._bag.keep_in(f"values of {name}", [f"value {i + 1}" for i in range(self._width)], groups)]
 
 
-def fold_rows(name: str, function: Any, types: Sequence[DataType], value_of: Callable[[Any], Any]) -> GroupFunction:
+def fold_rows(
+    name: str,
+    function: Any,
+    types: Sequence[DataType],
+    value_of: Callable[[Any], Any],
+    limit: TimeLimit | None = None,
+) -> GroupFunction:
     """A group's value by calling `accumulate` for each of its rows."""
 
     def fold(columns: list[pa.Array]) -> Any:
+        rows = zip(*(python_values(c, t) for c, t in zip(columns, types, strict=True)), strict=True)
+        return folded(rows, None) if limit is None else limit.run(lambda mark: folded(rows, mark))
+
+    def folded(rows: Iterable[tuple[Any, ...]], mark: Mark | None) -> Any:
         accumulator = function.create_accumulator()
-        for row in zip(*(python_values(c, t) for c, t in zip(columns, types, strict=True)), strict=True):
+        for row in rows:
+            if mark is not None:
+                mark.begin(0, row)
             changed = called(name, function.accumulate, (accumulator, *row))
             accumulator = accumulator if changed is None else changed
+        if mark is not None:
+            mark.begin(0, (accumulator,))
         return called(name, value_of, (accumulator,))
 
     return fold
 
 
-def fold_vectors(name: str, function: Callable[..., Any], kind: str) -> GroupFunction:
+def fold_vectors(name: str, function: Callable[..., Any], kind: str, limit: TimeLimit | None = None) -> GroupFunction:
     """A group's value by one call with its columns; NULL for a group without rows."""
     given = VECTORS[kind]
 
     def fold(columns: list[pa.Array]) -> Any:
         if columns and len(columns[0]) == 0:
             return None
-        value = called(name, function, [given(c) for c in columns], shown=False)
+        value = limited(name, function, [given(c) for c in columns], limit, shown=False)
         if isinstance(value, pa.Scalar):
             return value.as_py()
         return value.item() if isinstance(value, np.generic) else value

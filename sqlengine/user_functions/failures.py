@@ -5,13 +5,13 @@ from __future__ import annotations
 import linecache
 import os
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 
 from runtime.core.errors import ExpressionError
 
-__all__ = ["failed_call", "shown_path"]
+__all__ = ["failed_call", "places", "shown_path"]
 
 _OURS = tuple(str(Path(__file__).parents[2] / package) + os.sep for package in ("sqlengine", "runtime"))
 _LIBRARIES = (*{sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")}, "<frozen")
@@ -26,20 +26,35 @@ def failed_call(
     hint: str = "filter out such rows, or have it return None",
 ) -> ExpressionError:
     """The error E2110 for an exception that a function has raised; `where` follows "failed". Its trace has the frames of the
-    user's code, the outermost first: those of the engine and of libraries are left out. A function may be of a library."""
+    user's code, the outermost first."""
     made = ExpressionError(
         f"the Python {kind} {name} failed{where}: {type(error).__name__}: {error}",
         code="E2110",
         hint=hint,
     )
-    found = [code for code in _codes(error.__traceback__) if not code[0].co_filename.startswith(_OURS)]
+    made.reason = f"the Python function {name} failed: {type(error).__name__}"
+    made.trace = _shown(_codes(error.__traceback__))
+    return made
+
+
+def places(frame: FrameType | None) -> tuple[str, ...]:
+    """Where a call is at the moment: the frames of the user's code below `frame`, the outermost first."""
+    found: list[tuple[CodeType, int]] = []
+    while frame is not None:
+        found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return _shown(reversed(found))
+
+
+def _shown(codes: Iterable[tuple[CodeType, int]]) -> tuple[str, ...]:
+    """The frames of the user's code, those of the engine and of libraries left out. A function may be of a library."""
+    found = [code for code in codes if not code[0].co_filename.startswith(_OURS)]
     users = [code for code in found if not code[0].co_filename.startswith(_LIBRARIES)]
     frames = [_line(code, line) for code, line in users or found]
     if len(frames) > _MOST_FRAMES:
         left_out = len(frames) - _MOST_FRAMES
         frames[_MOST_FRAMES // 2 : -_MOST_FRAMES // 2] = [f"... {left_out} more"]
-    made.trace = tuple(frames)
-    return made
+    return tuple(frames)
 
 
 def _codes(traceback: TracebackType | None) -> Iterator[tuple[CodeType, int]]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import ExpressionError
+from runtime.expr.job_functions import JobFunctions
 from runtime.kernels.sort import sort_indices
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
@@ -24,8 +25,8 @@ from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows, bound, microseconds
 from runtime.state.timed_table import timed_table
 from sqlengine.api.rows import python_values
+from sqlengine.user_functions.context import FunctionContext
 from sqlengine.user_functions.failures import failed_call
-from sqlengine.user_functions.opened import FunctionContext
 from sqlengine.user_functions.process_state import KeptState, Timers
 from sqlengine.user_functions.process_vectors import ColumnState
 
@@ -136,7 +137,9 @@ class ProcessBase(Operator, Generic[State]):
         if not self._opened:
             self._opened = True
             if hasattr(self._function, "open"):
-                self._function.open(FunctionContext())
+                functions = self._context.functions
+                job = functions.job if isinstance(functions, JobFunctions) else None
+                self._function.open(FunctionContext(self._name, job))
 
     def close(self) -> None:
         if self._opened and hasattr(self._function, "close"):

@@ -6,7 +6,7 @@ wants speed writes a function of whole columns (`func_type="arrow"`, `"numpy"` o
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,52 +22,141 @@ from runtime.expr.given import given
 from runtime.expr.time_range import OUT_OF_YEARS, has_times_outside
 from sqlengine.api.rows import python_values
 from sqlengine.user_functions.failures import failed_call
+from sqlengine.user_functions.limits import Mark, TimedOut, TimeLimit
 
 if TYPE_CHECKING:
+    import sqlengine.user_functions.asynchronous as _asynchronous
     import sqlengine.user_functions.objects as _objects
+    from sqlengine.user_functions.asynchronous import AsyncCalls
 else:
+    _asynchronous = Room("sqlengine.user_functions.asynchronous")
     _objects = Room("sqlengine.user_functions.objects")
 
-__all__ = ["as_column", "called", "columns_of", "row_calls", "vector_calls"]
+__all__ = ["as_column", "as_rows", "called", "columns_of", "each_row", "row_calls", "vector_calls"]
 
 
-def row_calls(name: str, function: Callable[..., Any], *, is_async: bool = False) -> Callable[..., Value]:
+def row_calls(
+    name: str, function: Callable[..., Any], limit: TimeLimit | None, asynchronous: AsyncCalls | None = None
+) -> Callable[..., Value]:
     """An evaluation that calls the function with the values of each row, in order; NULL is None. The calls of an async
     function run side by side."""
 
     function = _objects.taking_objects(function)
 
     def evaluate(context: EvalContext, *args: Value) -> Value:
-        columns = columns_of(args, context.arg_types, context.num_rows)
-        rows = list(zip(*columns, strict=True)) if columns else [()] * context.num_rows
-        if is_async:
-            values = _side_by_side(name, function, rows)
+        rows = rows_of(args, context)
+        if asynchronous is not None:
+            values = _asynchronous.side_by_side(name, function, rows, asynchronous, context.failed)
         else:
-            values = [called(name, function, row) for row in rows]
-        return as_column(name, values, context.result_type)
+            values = each_row(name, function, rows, limit, context.failed)
+        return as_rows(name, values, context.result_type, context.failed)
 
     return evaluate
 
 
-def vector_calls(name: str, function: Callable[..., Any], kind: str) -> Callable[..., Value]:
-    """An evaluation that calls the function once, with whole columns as `kind`: arrow, numpy or pandas."""
+def each_row(
+    name: str,
+    function: Callable[..., Any],
+    rows: Sequence[tuple[Any, ...]],
+    limit: TimeLimit | None,
+    failed: list[tuple[int, ExpressionError]] | None,
+) -> list[Any]:
+    """What the function gives for each row, in order (SQL forces that). Rows for which it fails are noted in `failed` and
+    have None; without `failed` the first of them raises."""
+    if failed is None and limit is None:
+        return [called(name, function, row) for row in rows]
+    found: list[Any] = []
+    while len(found) < len(rows):
+        # A thread that is left behind writes into what was its own.
+        done: list[Any] = []
+        work = functools.partial(_calls, name, function, rows, len(found), done)
+        try:
+            if limit is None:
+                work(None)
+            else:
+                limit.run(work)
+        except ExpressionError as error:
+            if failed is None:
+                raise
+            good = error.index - len(found) if isinstance(error, TimedOut) else len(done)
+            found += done[:good]
+            failed.append((len(found), error))
+            found.append(None)
+        else:
+            found += done
+    return found
+
+
+def _calls(
+    name: str,
+    function: Callable[..., Any],
+    rows: Sequence[tuple[Any, ...]],
+    start: int,
+    done: list[Any],
+    mark: Mark | None,
+) -> None:
+    for index in range(start, len(rows)):
+        row = rows[index]
+        if mark is not None:
+            mark.begin(index, row)
+        done.append(called(name, function, row))
+    if mark is not None:
+        mark.end()
+
+
+def vector_calls(name: str, function: Callable[..., Any], kind: str, limit: TimeLimit | None) -> Callable[..., Value]:
+    """An evaluation that calls the function once, with whole columns as `kind`: arrow, numpy or pandas. Where rows may
+    fail it is called again with halves of what fails, until the rows are found."""
     given = VECTORS[kind]
 
     def evaluate(context: EvalContext, *args: Value) -> Value:
         if context.num_rows == 0:
             return pa.nulls(0, context.result_type.arrow)
-        arrays = [given(as_array(a, context.num_rows, t.arrow)) for a, t in zip(args, context.arg_types, strict=True)]
-        result = called(name, function, arrays, shown=False)
-        array = as_column(name, result, context.result_type)
-        if len(array) != context.num_rows:
-            raise ExpressionError(
-                f"{name} gave {len(array)} values for {context.num_rows} rows",
+        columns = [as_array(a, context.num_rows, t.arrow) for a, t in zip(args, context.arg_types, strict=True)]
+        if context.failed is None:
+            return call(context.result_type, columns, context.num_rows)
+        return _found_by_halves(context, lambda at, count: call(context.result_type, cut(columns, at, count), count))
+
+    def cut(columns: list[pa.Array], at: int, count: int) -> list[pa.Array]:
+        return [c.slice(at, count) for c in columns]
+
+    def call(type_: DataType, columns: list[pa.Array], count: int) -> pa.Array:
+        vectors = [given(c) for c in columns]
+        result = limited(name, function, vectors, limit, shown=False)
+        array = as_column(name, result, type_)
+        if len(array) != count:
+            raise _WrongLength(
+                f"{name} gave {len(array)} values for {count} rows",
                 code="E2111",
                 hint="a function of whole columns gives one value for each row",
             )
         return array
 
     return evaluate
+
+
+class _WrongLength(ExpressionError):
+    """A mistake of the function, not of a row."""
+
+
+def _found_by_halves(context: EvalContext, call: Callable[[int, int], pa.Array]) -> pa.Array:
+    """The values of all rows, from calls for ranges of them; those for which a call of a single row fails are noted."""
+    assert context.failed is not None
+    waiting, found = [(0, context.num_rows)], []
+    while waiting:
+        at, count = waiting.pop()
+        try:
+            found.append(call(at, count))
+        except _WrongLength:
+            raise
+        except ExpressionError as error:
+            if count > 1:
+                half = count // 2
+                waiting += [(at + half, count - half), (at, half)]
+                continue
+            context.failed.append((at, error))
+            found.append(pa.nulls(1, context.result_type.arrow))
+    return pa.concat_arrays(found)
 
 
 def _numpy(array: pa.Array) -> np.ndarray:
@@ -89,6 +178,12 @@ def columns_of(args: Sequence[Value], types: Sequence[DataType], rows: int) -> l
     return [python_values(as_array(a, rows, t.arrow), t) for a, t in zip(args, types, strict=True)]
 
 
+def rows_of(args: Sequence[Value], context: EvalContext) -> list[tuple[Any, ...]]:
+    """Arguments as a tuple of Python values for each row."""
+    columns = columns_of(args, context.arg_types, context.num_rows)
+    return list(zip(*columns, strict=True)) if columns else [()] * context.num_rows
+
+
 def called(name: str, function: Callable[..., Any], row: Sequence[Any], *, shown: bool = True) -> Any:
     """The function's result; ExpressionError E2110 when it raises, with the arguments that it was called with and the
     places in the user's code."""
@@ -97,11 +192,44 @@ def called(name: str, function: Callable[..., Any], row: Sequence[Any], *, shown
     except SqlEngineError:
         raise
     except Exception as error:
-        raise _failed(name, error, row if shown else None) from error
+        raise failed(name, error, row if shown else None) from error
 
 
-def _failed(name: str, error: BaseException, row: Sequence[Any] | None) -> ExpressionError:
+def limited(
+    name: str, function: Callable[..., Any], row: Sequence[Any], limit: TimeLimit | None, *, shown: bool = True
+) -> Any:
+    """The same, of a call that may have a limit in time."""
+    if limit is None:
+        return called(name, function, row, shown=shown)
+
+    def work(mark: Mark) -> Any:
+        mark.begin(0, row if shown else None)
+        return called(name, function, row, shown=shown)
+
+    return limit.run(work)
+
+
+def failed(name: str, error: BaseException, row: Sequence[Any] | None) -> ExpressionError:
+    """The error of a call that has raised one."""
     return failed_call(name, error, "" if row is None else f" for ({', '.join(map(repr, row))})")
+
+
+def as_rows(
+    name: str, values: list[Any], type_: DataType, failed: list[tuple[int, ExpressionError]] | None
+) -> pa.Array:
+    """Results as a column; rows whose value is not of the type are noted in `failed` and have NULL, or (None) raise."""
+    try:
+        return as_column(name, values, type_)
+    except ExpressionError:
+        if failed is None:
+            raise
+    for index, value in enumerate(values):
+        try:
+            as_column(name, [value], type_)
+        except ExpressionError as error:
+            failed.append((index, error))
+            values[index] = None
+    return as_column(name, values, type_)
 
 
 def as_column(name: str, values: Any, type_: DataType) -> pa.Array:
@@ -147,12 +275,14 @@ def _converted(name: str, values: Any, type_: DataType) -> pa.Array:
             return _within_years(_of_vector(values, arrow))
         return pa.array(values, arrow)
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-        raise ExpressionError(
-            f"the Python function {name} gave values that are no {type_.with_nullable(True)}: "
-            f"{str(error).splitlines()[0]}",
+        reason = f"the Python function {name} gave values that are no {type_.with_nullable(True)}"
+        made = ExpressionError(
+            f"{reason}: {str(error).splitlines()[0]}",
             code="E2111",
             hint="return values of the declared result type",
-        ) from error
+        )
+        made.reason = reason
+        raise made from error
 
 
 def _of_vector(values: Any, arrow: pa.DataType) -> pa.Array:
@@ -185,24 +315,4 @@ def _rows_of_frame(frame: Any, arrow: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(columns, fields=fields)
 
 
-def _side_by_side(name: str, function: Callable[..., Any], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The results of an async function for all rows, awaited together on an event loop of their own."""
-    # Loaded here: whoever only imports the engine shall not wait for it.
-    import asyncio
-
-    results: list[Any] = []
-
-    async def all_rows() -> list[Any]:
-        return await asyncio.gather(*(function(*row) for row in rows), return_exceptions=True)
-
-    # A thread of its own: the thread at hand may have a running loop.
-    worker = threading.Thread(target=lambda: results.extend(asyncio.run(all_rows())))
-    worker.start()
-    worker.join()
-    for row, result in zip(rows, results, strict=True):
-        if isinstance(result, BaseException):
-            raise _failed(name, result, row) from result
-    return results
-
-
-__all__ += ["VECTORS"]
+__all__ += ["VECTORS", "failed", "limited", "rows_of"]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from runtime.core.rooms import Room
 from runtime.core.types import DataType, array
 from runtime.expr.function import EvalContext, Value
-from sqlengine.user_functions.scalar import as_column, called, columns_of
+from sqlengine.user_functions.limits import TimeLimit
+from sqlengine.user_functions.scalar import as_rows, each_row, rows_of
 
 if TYPE_CHECKING:
     import sqlengine.user_functions.objects as _objects
@@ -18,17 +19,20 @@ else:
 __all__ = ["cells_of", "rows_as_structs", "table_calls"]
 
 
-def table_calls(name: str, function: Callable[..., Any], row: DataType) -> Callable[..., Value]:
+def table_calls(
+    name: str, function: Callable[..., Any], row: DataType, limit: TimeLimit | None
+) -> Callable[..., Value]:
     """An evaluation that calls the function with the values of each row, in order (SQL forces that), and collects the
     rows that it returns or yields: tuples, or single values where rows have one column. None is no row."""
     result = array(row)
     function = _objects.taking_objects(function)
 
+    def rows_for(*values: Any) -> list[Any]:
+        return rows_as_structs(function(*values), row)
+
     def evaluate(context: EvalContext, *args: Value) -> Value:
-        columns = columns_of(args, context.arg_types, context.num_rows)
-        rows = list(zip(*columns, strict=True)) if columns else [()] * context.num_rows
-        found = [called(name, lambda *a: rows_as_structs(function(*a), row), values) for values in rows]
-        return as_column(name, found, result)
+        found = each_row(name, rows_for, rows_of(args, context), limit, context.failed)
+        return as_rows(name, found, result, context.failed)
 
     return evaluate
 

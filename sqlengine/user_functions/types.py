@@ -18,7 +18,7 @@ from runtime.expr.function import ArgumentType, Signature
 from runtime.expr.typing import implicit_cast
 from sqlengine.table_api.data_types import column_types, to_type
 
-__all__ = ["argument_types", "positional", "result_of", "row_of", "signature"]
+__all__ = ["argument_types", "named_parameters", "positional", "result_of", "row_of", "signature"]
 
 _PLAIN: dict[Any, DataType] = {
     bool: sql.BOOLEAN,
@@ -119,6 +119,18 @@ def row_of(given: Any) -> DataType:
     return kind if kind.root is TypeRoot.ROW else sql.row(("f0", kind))
 
 
+def named_parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The names of a function's parameters that SQL may name, and the default values of the last of them. None of one that
+    takes any number of values."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return (), ()
+    plain = [p for p in parameters if p.kind in kinds]
+    defaults = tuple(p.default for p in plain if p.default is not inspect.Parameter.empty)
+    return tuple(p.name for p in plain), defaults
+
+
 def positional(function: Callable[..., Any], *, skip: int = 0) -> tuple[int, int | None]:
     """The least and the greatest number of arguments, after the first `skip`; None is any number."""
     parameters = list(inspect.signature(function).parameters.values())
@@ -131,6 +143,7 @@ def positional(function: Callable[..., Any], *, skip: int = 0) -> tuple[int, int
 def argument_types(function: Callable[..., Any], given: Any, *, skip: int = 0) -> list[DataType | None]:
     """The types of a function's arguments as far as they are given or annotated."""
     if given is not None:
+        given = _columns(given)
         return [to_type(t) for t in (given if isinstance(given, (list, tuple)) else [given])]
     parameters = list(inspect.signature(function).parameters.values())[skip:]
     hints = _annotations(function)
@@ -138,6 +151,14 @@ def argument_types(function: Callable[..., Any], given: Any, *, skip: int = 0) -
     # A row becomes an instance of a dataclass by the names of its fields, whatever its type: `taking_objects`.
     found = (hints.get(p.name) for p in plain)
     return [None if _has_class(annotation) else _of_annotation(annotation) for annotation in found]
+
+
+def _columns(given: Any) -> Any:
+    """A ROW as the types of its fields, which PyFlink takes for several arguments."""
+    if isinstance(given, (list, tuple)):
+        return given
+    row = to_type(given)
+    return [f.type for f in row.fields] if row.root is TypeRoot.ROW else given
 
 
 def signature(

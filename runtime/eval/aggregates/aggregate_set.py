@@ -13,6 +13,7 @@ from runtime.eval.aggregates.accumulator import Accumulator
 from runtime.eval.aggregates.distinct import DistinctValues
 from runtime.eval.aggregates.factory import make_accumulator
 from runtime.eval.aggregates.sums import Counter
+from runtime.expr.function import FunctionRegistry
 from runtime.plan.aggregate_state import call_names, distinct_name, is_distinct, sharing_distinct
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
@@ -27,14 +28,21 @@ class AggregateSet:
         calls: the calls; equal ones share their state.
         types: the types of the input's columns.
         mergeable: `merge` will be used (panes, sessions), so DISTINCT keeps when values arrived.
+        functions: those of the job.
     """
 
-    def __init__(self, calls: Sequence[AggregateSpec], types: Sequence[DataType], mergeable: bool = False) -> None:
+    def __init__(
+        self,
+        calls: Sequence[AggregateSpec],
+        types: Sequence[DataType],
+        mergeable: bool = False,
+        functions: FunctionRegistry | None = None,
+    ) -> None:
         self._calls = list(calls)
         self._states: dict[AggregateSpec, Accumulator] = {}
         for call in calls:
             if call not in self._states:
-                self._states[call] = make_accumulator(call, [types[o.index] for o in call.order_by])
+                self._states[call] = make_accumulator(call, [types[o.index] for o in call.order_by], functions)
         self._plain = [call for call in self._states if not is_distinct(call)]
         self._names = call_names(calls)
         self._distinct = [

@@ -16,7 +16,7 @@ from runtime.eval.aggregates.ends import EndValue, RetractableEnd, SingleValue
 from runtime.eval.aggregates.extremes import extreme_accumulator
 from runtime.eval.aggregates.moments import Variance
 from runtime.eval.aggregates.sums import Counter, sum_accumulator
-from runtime.expr.function import AggregateFunction, made_by_program
+from runtime.expr.function import AggregateFunction, FunctionRegistry, made_by_program
 from runtime.plan.nodes import AggregateSpec
 from runtime.plan.over_state import MOMENTS, PAIRS
 
@@ -28,12 +28,15 @@ else:
 __all__ = ["make_accumulator"]
 
 
-def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) -> Accumulator:
+def make_accumulator(
+    spec: AggregateSpec, order_types: Sequence[DataType] = (), functions: FunctionRegistry | None = None
+) -> Accumulator:
     """The state of one call, DISTINCT and FILTER left aside (`AggregateSet` deals with them).
 
     Args:
         spec: the call.
         order_types: the types of its ORDER BY columns, whose values follow the arguments in `update`.
+        functions: those of the job; None: a function of the program is that of no job.
 
     Raises:
         UnsupportedError: no such aggregate function.
@@ -76,7 +79,7 @@ def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) 
         case _ if name in PAIRS:
             return Covariance(name)
         case _:
-            made = made_by_program(name)
+            made = made_by_program(name) if functions is None else functions.find(name)
             if isinstance(made, AggregateFunction) and made.accumulator is not None:
                 return made.accumulator(spec)
             raise UnsupportedError(

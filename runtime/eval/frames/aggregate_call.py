@@ -15,6 +15,7 @@ from runtime.eval.aggregates.factory import make_accumulator
 from runtime.eval.aggregates.sums import AdditiveAccumulator, Parts
 from runtime.eval.frames.frame_call import FrameCall, Frames, segment_ends
 from runtime.eval.frames.value_call import ValueCall
+from runtime.expr.function import FunctionRegistry
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import expand_ranges, grown
 from runtime.kernels.indexed import take_at
@@ -176,9 +177,10 @@ class ExpandedCall(FrameCall):
 
     carries = False
 
-    def __init__(self, spec: AggregateSpec, types: Sequence[DataType]) -> None:
+    def __init__(self, spec: AggregateSpec, types: Sequence[DataType], functions: FunctionRegistry | None) -> None:
         super().__init__(spec)
         self._types = types
+        self._functions = functions
         self._needed = sorted(
             {*spec.args, *(o.index for o in spec.order_by), *(() if spec.filter is None else (spec.filter,))}
         )
@@ -196,7 +198,7 @@ class ExpandedCall(FrameCall):
             done = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
             owner, element = _expanded([(low[start:stop], high[start:stop]) for low, high in ranges])
-            state = AggregateSet([spec], self._types)
+            state = AggregateSet([spec], self._types, functions=self._functions)
             if len(owner):
                 take = pa.array(element)
                 inputs = [c.take(take) if i in self._needed else c for i, c in enumerate(frames.columns)]
@@ -206,20 +208,22 @@ class ExpandedCall(FrameCall):
         return pa.concat_arrays(results) if results else pa.array([], spec.type.arrow)
 
 
-def frame_call(spec: AggregateSpec, types: Sequence[DataType], from_start: bool) -> FrameCall:
-    """How a call is evaluated; `from_start`: its frames begin at the partition's start."""
+def frame_call(
+    spec: AggregateSpec, types: Sequence[DataType], from_start: bool, functions: FunctionRegistry | None = None
+) -> FrameCall:
+    """How a call is evaluated; `from_start`: its frames begin at the partition's start; `functions`: those of the job."""
     name = spec.function.upper()
     if name == "APPROX_COUNT_DISTINCT":
-        return frame_call(spec.with_(function="COUNT", distinct=True), types, from_start)
+        return frame_call(spec.with_(function="COUNT", distinct=True), types, from_start, functions)
     distinct = spec.distinct and name not in ("MIN", "MAX")
     if distinct and not from_start:
-        return ExpandedCall(spec, types)
+        return ExpandedCall(spec, types, functions)
     if name in ADDITIVE:
         plain: FrameCall = AdditiveCall(spec)
     elif name in ENDS:
         plain = ValueCall(spec)
     else:
-        return ExpandedCall(spec, types)
+        return ExpandedCall(spec, types, functions)
     return DistinctCall(spec, plain) if distinct else plain
 
 

@@ -13,6 +13,7 @@ from runtime.eval.frames.aggregate_call import frame_call
 from runtime.eval.frames.frame_call import Columns, FrameCall, Frames
 from runtime.eval.frames.layout import FrameLayout
 from runtime.eval.frames.value_call import NthCall
+from runtime.expr.function import FunctionRegistry
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import take_at
@@ -145,8 +146,10 @@ class ShiftCall(FrameCall):
         return self.values(frames, kept)
 
 
-def window_call(spec: AggregateSpec, types: Sequence[DataType], from_start: bool) -> FrameCall:
-    """How a call with OVER is evaluated."""
+def window_call(
+    spec: AggregateSpec, types: Sequence[DataType], from_start: bool, functions: FunctionRegistry | None = None
+) -> FrameCall:
+    """How a call with OVER is evaluated; as `frame_call`."""
     name = spec.function.upper()
     if name in ("LAG", "LEAD"):
         return ShiftCall(spec)
@@ -154,4 +157,4 @@ def window_call(spec: AggregateSpec, types: Sequence[DataType], from_start: bool
         return PositionCall(spec)
     if name in NTH:
         return NthCall(spec)
-    return frame_call(spec, types, from_start)
+    return frame_call(spec, types, from_start, functions)

@@ -26,6 +26,7 @@ AGGREGATES = (
     "APPROX_COUNT_DISTINCT({0}), MAX(UPPER({0}) || k)",
 )
 QUERIES = (
+    "SELECT id, k, last_digit(s) AS d FROM t WHERE last_digit(k) > 2",
     *(f"SELECT k, {call.format('k')} FROM t GROUP BY k" for call in AGGREGATES),
     *(f"SELECT k, {call.format('s')} FROM t GROUP BY k" for call in AGGREGATES),
     "SELECT k, s, MIN(k), MAX(s) FROM t GROUP BY GROUPING SETS ((k), (s), (k, s), ())",
@@ -79,6 +80,8 @@ NEWEST = (
     "CREATE VIEW newest AS SELECT k, s, ts FROM"
     " (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS n FROM t) WHERE n = 1"
 )
+LAST_DIGIT = "CREATE FUNCTION last_digit AS 'tests.unit.table_api.function_program.last_digit' LANGUAGE PYTHON"
+
 NOT_OVER_FILES = {
     "Values",
     "LookupJoin",
@@ -122,6 +125,7 @@ def opened(folder: Path, options: dict[str, str]) -> TableEnvironment:
         f"CREATE TABLE t ({COLUMNS}) WITH ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'parquet')"
     )
     environment.execute_sql(NEWEST)
+    environment.execute_sql(LAST_DIGIT)
     return environment
 
 

@@ -23,6 +23,7 @@ CREATE TABLE bids (id INT, item STRING, price DECIMAL(10, 2), tags ARRAY<STRING>
 CREATE TABLE items (name STRING, cat INT, at TIMESTAMP(3), WATERMARK FOR at AS at, PRIMARY KEY (name) NOT ENFORCED);
 CREATE TABLE sums (item STRING, total DECIMAL(38, 2), PRIMARY KEY (item) NOT ENFORCED);
 CREATE TABLE codes (op STRING, id INT);
+CREATE FUNCTION share AS 'tests.unit.table_api.function_program.share' LANGUAGE PYTHON;
 """
 QUERIES = [
     "SELECT id + 1, UPPER(item), CASE WHEN price > 1 THEN 'a' ELSE item END FROM bids WHERE item LIKE 'a%' AND id IN (1, 2)",
@@ -40,6 +41,8 @@ QUERIES = [
     "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY at DESC) AS n FROM bids) WHERE n = 1",
     "SELECT id, SUM(price) OVER (PARTITION BY item ORDER BY at ROWS BETWEEN 3 PRECEDING AND CURRENT ROW),"
     " LAG(id) OVER (PARTITION BY item ORDER BY at) FROM bids",
+    "SELECT id, share(id) FROM bids",
+    "SELECT item, share(COUNT(*)) FROM bids GROUP BY item",
     "SELECT item FROM bids EXCEPT SELECT name FROM items",
     "SELECT id FROM bids UNION ALL SELECT cat FROM items",
     "SELECT id, tag FROM bids CROSS JOIN UNNEST(tags) WITH ORDINALITY AS t (tag, n)",
