@@ -8,7 +8,8 @@ who writes, and reading copies only chunks in which rows were changed.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from connectors.memory.column_files import ColumnFiles
 from runtime.core.changelog import ChangelogBatch
 
 __all__ = ["RowStore", "TableParts", "TableVersion"]
+
+Recount = Callable[[pa.RecordBatch, np.ndarray], np.ndarray]
 
 _CHUNK_ROWS = 1 << 16
 _CHUNK_BYTES = 1 << 26
@@ -100,6 +103,24 @@ class TableVersion:
         if count or not found:
             found.append(TableVersion(self.schema, chunks, count, self._files))
         return found
+
+    def recounted(self, change: Recount, more: pa.RecordBatch, counts: np.ndarray) -> TableVersion:
+        """The rows, counted otherwise, and some more. Costs as much as there are of both.
+
+        Args:
+            change: gives how often the rows of a chunk count, from how often they did; called in their order.
+            counts: how often those in `more` count.
+        """
+        found: list[_Chunk] = []
+        for chunk in self._chunks:
+            before = np.ones(len(chunk.rows), np.int32) if chunk.counts is None else chunk.counts
+            after = change(chunk.rows, before)
+            same = after is before or np.array_equal(after, before)
+            found.append(chunk if same else _Chunk(chunk.rows, after, 0, in_file=chunk.in_file))
+        if len(more):
+            found.append(_Chunk(more, counts, 0))
+        total = sum(len(c.rows) if c.counts is None else int(c.counts.sum()) for c in found)
+        return TableVersion(self.schema, found, total, self._files)
 
     def _gathered(self, columns: tuple[int, ...]) -> pa.Table:
         schema = pa.schema([self.schema.field(i) for i in columns])
@@ -226,6 +247,24 @@ class RowStore:
         """Rows that will not be joined to others, and whether they are in a file now."""
         kept = rows if self.files is None else self.files.keep(rows)
         return kept, kept is not rows
+
+    def drop_front(self, rows: int) -> int:
+        """Forget the first chunks, as far as they have no others than so many rows; gives how many that were. All positions
+        are lower by that."""
+        chunks = bisect_right(self._starts, rows) - 1
+        if rows >= self._size:
+            chunks = len(self._chunks)
+        if chunks <= 0:
+            return 0
+        dropped = self._size if chunks == len(self._chunks) else self._starts[chunks]
+        gone = self._chunks[:chunks]
+        del self._chunks[:chunks]
+        self._starts = [start - dropped for start in self._starts[chunks:]]
+        self._starts_array, self._version = None, None
+        self._size -= dropped
+        self.num_rows -= sum(len(c.rows) if c.counts is None else int(c.counts.sum()) for c in gone)
+        self._live -= sum(len(c.rows) if c.counts is None else int(np.count_nonzero(c.counts)) for c in gone)
+        return dropped
 
     def _by_chunk(self, positions: np.ndarray) -> Iterator[tuple[int, np.ndarray | slice, np.ndarray]]:
         """The chunks of positions: `(index of the chunk, where in positions, where in the chunk)`."""

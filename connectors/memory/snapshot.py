@@ -1,4 +1,4 @@
-"""What a SELECT over a table in memory reads: rows that do not change."""
+"""What a SELECT over a table in memory reads: rows that do not change, of now or as of a moment."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from connectors.fixed_rows import FixedRows, FixedRowsReader
 from connectors.memory.rows import TableVersion
-from runtime.core.errors import PlanningError
+from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.core.schema import Schema
 from runtime.spi.reader import ReadContext
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
 
-__all__ = ["SnapshotReader", "TableSnapshot", "cannot_be_read_again"]
+__all__ = ["PastReader", "PastRows", "SnapshotReader", "TableSnapshot", "cannot_be_read_again"]
 
 
 def cannot_be_read_again(name: str) -> PlanningError:
@@ -101,5 +101,98 @@ class SnapshotReader(FixedRowsReader):
 
     def seek(self, position: Any) -> None:
         """Only to the start. Raises PlanningError E1711: whether the table still has the rows it had cannot be told."""
+        if position:
+            raise cannot_be_read_again(self._name)
+
+
+class PastRows(FixedRows):
+    """What `FOR SYSTEM_TIME AS OF` reads. Equal to one with the same columns of the same table as of the same moment.
+
+    Args:
+        name: the full name of the table.
+        as_of: the moment, as text.
+        whole: all columns of the rows, or the error of whoever reads them: they are forgotten.
+        counted: whether plans may depend on how many there are.
+        columns: which of them it has; all when not given.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        as_of: str,
+        whole: TableVersion | SqlEngineError,
+        *,
+        counted: bool,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.as_of = as_of
+        self._whole = whole
+        self._counted = counted
+        self._columns = None if columns is None else tuple(columns)
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows, with the columns of the schema."""
+        if isinstance(self._whole, SqlEngineError):
+            raise self._whole
+        return self._whole.rows(self._columns)
+
+    @property
+    def num_rows(self) -> int:
+        return 0 if isinstance(self._whole, SqlEngineError) else self._whole.num_rows
+
+    def statistics(self) -> TableStatistics:
+        return super().statistics() if self._counted else TableStatistics()
+
+    @property
+    def _identity(self) -> tuple[str, Schema, str]:
+        return self.name, self.schema, self.as_of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PastRows) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def splits(self) -> list[Split]:
+        return [Split("all")]
+
+    def open(self, split: Split, context: ReadContext) -> PastReader:
+        return PastReader(self.name, self.rows)
+
+    def with_columns(self, names: Sequence[str]) -> PastRows:
+        fields = tuple(self.schema[self.schema.index_of(n)] for n in names)
+        schema = Schema(fields)
+        return PastRows(self.name, schema, self.as_of, self._whole, counted=self._counted, columns=names)
+
+    def describe(self) -> dict[str, Any]:
+        return {"connector": "memory", "name": self.name, "as of": self.as_of, "columns": list(self.schema.names)}
+
+
+class PastReader(FixedRowsReader):
+    """Begins at the start, and nowhere else: the order of the rows is that of this process."""
+
+    def __init__(self, name: str, rows: pa.Table) -> None:
+        super().__init__(rows)
+        self._name = name
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is more: a view takes all of it at once."""
+        return not self.finished
+
+    @property
+    def backlog(self) -> int:
+        """How much that is, rows."""
+        return self._rows.num_rows - self._at
+
+    def gather(self) -> None:
+        """Nothing comes that could gather."""
+
+    def seek(self, position: Any) -> None:
+        """Only to the start. Raises PlanningError E1711."""
         if position:
             raise cannot_be_read_again(self._name)

@@ -93,6 +93,7 @@ class MemoryTable(StagedChanges):
         self._readers: list[MemoryReader] = []
         self.watermark = MIN_WATERMARK
         self.idle = False
+        self.remembers = False  # Whether its history is kept, of which each epoch is a part.
         self.catch_up: Callable[[], object] | None = None
         """Called before anybody reads it, where changes are let gather."""
         self.changed = 0
@@ -118,8 +119,8 @@ class MemoryTable(StagedChanges):
 
     @property
     def followed(self) -> bool:
-        """Whether somebody follows it who is to hear of each change by itself, as soon as it is there."""
-        return not all(reader.gathers for reader in self._readers)
+        """Whether somebody follows it, or keeps its history, who is to hear of each change by itself, as soon as it is there."""
+        return self.remembers or not all(reader.gathers for reader in self._readers)
 
     @property
     def has_followers(self) -> bool:

@@ -16,12 +16,16 @@ from runtime.expr.nodes import Expr, Literal
 __all__ = ["fold_constant", "literal_scalar", "literal_value"]
 
 
-def fold_constant(expr: Expr, functions: FunctionRegistry, time_zone: str = "UTC") -> Literal:
-    """The value of an expression without columns, of exactly its type; raises ExpressionError when evaluation fails."""
+def fold_constant(expr: Expr, functions: FunctionRegistry, time_zone: str = "UTC", now: int = 0) -> Literal:
+    """The value of an expression without columns, of exactly its type; raises ExpressionError when evaluation fails.
+
+    Args:
+        now: what the time is, milliseconds since 1970, for expressions that ask for it.
+    """
     if isinstance(expr, Literal):
         return expr
     one = pa.RecordBatch.from_arrays([pa.array([True])], names=["one"])
-    (result,) = Evaluator([expr], functions).evaluate(one, BatchContext(1, time_zone))
+    (result,) = Evaluator([expr], functions).evaluate(one, BatchContext(1, time_zone, now))
     return Literal(literal_value(result[0], expr.type), expr.type)
 
 

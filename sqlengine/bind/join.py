@@ -33,10 +33,12 @@ from sqlengine.parse.spans import span_of
 if TYPE_CHECKING:
     import sqlengine.bind.asof_join as _asof_join
     import sqlengine.bind.snapshot as _snapshot
+    import sqlengine.bind.time_travel as _time_travel
     import sqlengine.bind.vector_search as _vector_search
 else:
     _asof_join = Room("sqlengine.bind.asof_join")
     _snapshot = Room("sqlengine.bind.snapshot")
+    _time_travel = Room("sqlengine.bind.time_travel")
     _vector_search = Room("sqlengine.bind.vector_search")
 
 __all__ = ["as_rows", "bind_joins", "bind_unnest", "bind_vectors", "is_search", "lateral_query"]
@@ -69,8 +71,9 @@ def _join(rules: RelationRules, left: BoundRelation, tree: exp.Join) -> BoundRel
         return _join_search(rules, left, tree, right, kind)
     if isinstance(right, exp.Lateral):
         return _join_lateral(rules, left, tree, right, kind)
-    if isinstance(right, exp.Table) and right.args.get("version") is not None:
-        return _join_versions(rules, left, tree, right, kind)
+    versions = right if isinstance(right, exp.Table) and right.args.get("version") is not None else None
+    if versions is not None and not _time_travel.is_constant_moment(versions):
+        return _join_versions(rules, left, tree, versions, kind)
     if tree.args.get("method") == "ASOF":
         return _asof(rules, left, rules.relation(right, rules.env), tree, kind)
     if isinstance(right, TableFunction) and right.args.get("lateral") and right.call.name.upper() == "SNAPSHOT":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from planner.logical.nodes import JoinKind, LogicalNode, Values
-from runtime.core.errors import BindError, InternalError, SqlEngineError, UnsupportedError, did_you_mean
+from runtime.core.errors import BindError, InternalError, PlanningError, SqlEngineError, UnsupportedError, did_you_mean
 from runtime.core.likeness import edits
 from runtime.core.rooms import Room
 from runtime.expr.function import ProcessFunction, ScalarFunction
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import sqlengine.bind.model_evaluation as _model_evaluation
     import sqlengine.bind.models as _models
     import sqlengine.bind.process_functions as _process_functions
+    import sqlengine.bind.time_travel as _time_travel
 else:
     _changelog_functions = Room("sqlengine.bind.changelog_functions")
     _file_functions = Room("sqlengine.bind.file_functions")
@@ -43,6 +44,7 @@ else:
     _model_evaluation = Room("sqlengine.bind.model_evaluation")
     _models = Room("sqlengine.bind.models")
     _process_functions = Room("sqlengine.bind.process_functions")
+    _time_travel = Room("sqlengine.bind.time_travel")
 
 __all__ = ["RelationBinder"]
 
@@ -80,10 +82,12 @@ class RelationBinder(RelationRules):
         match tree:
             case exp.Table():
                 if tree.args.get("version") is not None:
+                    if _time_travel.is_constant_moment(tree):
+                        return self.past(tree, env)
                     raise UnsupportedError(
-                        "FOR SYSTEM_TIME AS OF stands on the right side of a JOIN",
+                        "FOR SYSTEM_TIME AS OF a column stands on the right side of a JOIN",
                         span=span_of(tree),
-                        hint="write t JOIN versions FOR SYSTEM_TIME AS OF t.time AS v ON ..",
+                        hint="write t JOIN versions FOR SYSTEM_TIME AS OF t.time AS v ON .., or give a constant time",
                     )
                 return self.table(tree, env)
             case exp.Subquery() | exp.Values():
@@ -102,6 +106,19 @@ class RelationBinder(RelationRules):
                     span=span_of(tree),
                     hint="name it with WITH or CREATE VIEW first",
                 )
+
+    def past(self, tree: exp.Table, env: QueryEnv) -> BoundRelation:
+        """A table as of a constant moment."""
+        path = tuple(p.name for p in tree.parts)
+        if len(path) == 1 and path[0] in env.tables:
+            raise PlanningError(
+                f'"{path[0]}" is a common table and keeps no history',
+                code="E1721",
+                span=span_of(tree),
+                hint="read the tables in its query FOR SYSTEM_TIME AS OF",
+            )
+        plan, table = _time_travel.past_scan(tree, env)
+        return _source(plan, plan.columns, tree, _full(table.path))
 
     def table(
         self, tree: exp.Table, env: QueryEnv, *, for_lookup: bool = False, versions: bool = False

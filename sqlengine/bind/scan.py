@@ -30,9 +30,14 @@ from sqlengine.parse.spans import span_of
 __all__ = ["bind_computed", "bind_watermark", "scan_table", "visible_columns"]
 
 
-def scan_table(table: OpenTable, env: QueryEnv, span: Span | None, *, for_lookup: bool = False) -> LogicalNode:
-    """The plan of a table reference. `for_lookup`: it stands behind FOR SYSTEM_TIME AS OF, where a table that can
-    only be looked up may stand too.
+def scan_table(
+    table: OpenTable, env: QueryEnv, span: Span | None, *, for_lookup: bool = False, name: str = ""
+) -> LogicalNode:
+    """The plan of a table reference.
+
+    Args:
+        for_lookup: it stands behind FOR SYSTEM_TIME AS OF, where a table that can only be looked up may stand too.
+        name: what plans call it; its path when not given.
     """
     declared = table.table
     schema = (
@@ -61,7 +66,7 @@ def scan_table(table: OpenTable, env: QueryEnv, span: Span | None, *, for_lookup
     by_name = {c.name: c for c in scanned}
     plan: LogicalNode = Scan(
         table.source,
-        str(declared.path),
+        name or str(declared.path),
         scanned,
         _keys(declared, by_name),
         table.lookup,

@@ -186,6 +186,13 @@ class MaterializedView:
     comment: str | None = None
     measured: MeasuredTable | None = None
     refresh: TableRefresh | None = None
+    own_options: Mapping[str, str] = field(default_factory=dict)
+    """Those of a materialized view; of a materialized table `refresh` has them."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What WITH says of it."""
+        return self.own_options if self.refresh is None else self.refresh.options
 
     @property
     def storage(self) -> ObjectPath:
@@ -282,6 +289,15 @@ class BindContext(Protocol):
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         """The object of a one- to three-part name; `options` come from an OPTIONS hint. A materialized view and a table
         in memory come as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""
+        ...
+
+    def past(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int) -> OpenTable:
+        """A table as it was at a moment, milliseconds since 1970. Raises PlanningError E1721 where nobody knows."""
+        ...
+
+    @property
+    def now(self) -> int | None:
+        """The moment at which the query is asked; None when it is asked for good, as a view is."""
         ...
 
     def model(self, path: tuple[str, ...], span: Span | None) -> AskedModel:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import sqlengine.database.inferred_tables as _inferred_tables
     import sqlengine.database.models as _models
     import sqlengine.database.open_views as _open_views
+    import sqlengine.database.past as _past
     import sqlengine.options.lookups as _lookups
     from connectors.absent import AbsentTable
     from connectors.models.table import ModelTable
@@ -42,6 +43,7 @@ else:
     _inferred_tables = Room("sqlengine.database.inferred_tables")
     _models = Room("sqlengine.database.models")
     _open_views = Room("sqlengine.database.open_views")
+    _past = Room("sqlengine.database.past")
 
 __all__ = ["Binding", "NamedTable", "noting_tables"]
 
@@ -143,6 +145,22 @@ class Binding:
         return _open_views.stands_for_view(
             view.storage, session.views, session.epoch, session.functions, session.time_zone, span
         )
+
+    @property
+    def now(self) -> int | None:
+        return None if self.live else self.session.clock.now()
+
+    def past(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int) -> OpenTable:
+        session = self.session
+        if self.current is not None and len(path) < 3:
+            path = (*self.current[: 3 - len(path)], *path)
+        if is_system_table(path) or session.information_table(path, span) is not None:
+            raise _past.no_history(path[-1], "system table", span)
+        found = session.catalogs.get(path, span)
+        check_hinted(found.path.name, "a table of the past", options, span)
+        if session.parameters is not None:
+            session.parameters.read.append((session.catalogs.qualify(path), found))
+        return _past.past_table(found, session, span, moment, live=self.live)
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         found = self._resolved(path, span, options)

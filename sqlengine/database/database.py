@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from connectors.catalogue import standard_registry
 from connectors.memory import MemoryTable
+from connectors.memory.rows import TableVersion
 from connectors.pushed import PushedTable
 from runtime.core.clock import Clock, SystemClock
 from runtime.core.memory import MemoryAccount
@@ -26,16 +27,18 @@ from sqlengine.catalog.catalog import Catalogs
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.database.jobs import Jobs
 from sqlengine.database.open_epoch import OpenEpoch
-from sqlengine.database.shown import Shown
+from sqlengine.database.shown import NotShown, Shown
 from sqlengine.database.views import Views
-from sqlengine.options.memory_tables import column_files, is_append_only
+from sqlengine.options.memory_tables import column_files, history_retention, is_append_only
 
 if TYPE_CHECKING:
+    import sqlengine.database.histories as _histories
     import sqlengine.database.memory_accounts as _memory_accounts
     import sqlengine.database.metrics as _metrics
     import sqlengine.database.scheduler as _scheduler
     from sqlengine.database.durable import Durable
 else:
+    _histories = Room("sqlengine.database.histories")
     _memory_accounts = Room("sqlengine.database.memory_accounts")
     _metrics = Room("sqlengine.database.metrics")
     _scheduler = Room("sqlengine.database.scheduler")
@@ -116,6 +119,7 @@ class Database:
         self.closed = threading.Event()
         self._guard = threading.RLock()
         self._scheduler: _scheduler.Scheduler | None = None
+        self._histories: _histories.Histories | None = None
         self._numbers = itertools.count(_FIRST)
         self._sessions: dict[int, weakref.ref[_Joined]] = {}
         self._first_was_closed = False
@@ -129,6 +133,14 @@ class Database:
             if self._scheduler is None:
                 self._scheduler = _scheduler.Scheduler()
             return self._scheduler
+
+    @property
+    def histories(self) -> _histories.Histories:
+        """What tables in memory were, and the moments of epochs."""
+        with self._guard:
+            if self._histories is None:
+                self._histories = _histories.Histories(self.clock)
+            return self._histories
 
     # --- what readers see
     # ---------------------------------------------------------------------------------------------------
@@ -147,15 +159,20 @@ class Database:
             tuple(Field(c.name, c.type.materialized()) for c in table.columns if isinstance(c, PhysicalColumn))
         )
         if isinstance(table, MaterializedView):
-            return MemoryTable(str(table.path), schema, files=files)
-        return MemoryTable(
-            str(table.path),
-            schema,
-            table.primary_key,
-            append_only=is_append_only(table),
-            history=table.watermark is not None,
-            files=files,
-        )
+            made = MemoryTable(str(table.path), schema, files=files)
+        else:
+            made = MemoryTable(
+                str(table.path),
+                schema,
+                table.primary_key,
+                append_only=is_append_only(table),
+                history=table.watermark is not None,
+                files=files,
+            )
+        retention = history_retention(table)
+        if retention is not None:
+            self.histories.keep(made, retention)
+        return made
 
     def _publish(self, table: MemoryTable) -> None:
         with self.showing:
@@ -168,6 +185,8 @@ class Database:
             redefined: definitions may have changed.
             caught_up: nothing but views that had let changes gather.
         """
+        histories = self._histories
+        moment = 0 if histories is None else histories.end_epoch(caught_up=caught_up)
         with self.showing:
             # What somebody changes beside others is shown when that is complete.
             published = [table for table in self._published if not table.settled]
@@ -186,6 +205,22 @@ class Database:
             self.shown = shown
             for table in published:
                 table.show()
+            if histories is not None:
+                histories.note(published, moment)
+                histories.begin(shown.versions, moment)
+
+    def rows_as_of(self, table: MemoryTable, moment: int) -> TableVersion:
+        """The rows of a table that keeps its history, as they were at a moment that is kept and has come. Raises
+        NotShown for a table that is not shown."""
+        if self.histories.is_to_come(moment):
+            with self.views.lock:
+                pass
+        with self.showing:
+            history = self.histories.of(table)
+            if history is None or table not in self.shown.versions:
+                raise NotShown
+            now, since = self.shown.versions[table], history.since(moment)
+        return history.rows_before(now, since)
 
     # --- sessions
     # -----------------------------------------------------------------------------------------------------------

@@ -15,11 +15,13 @@ from connectors.memory import MemoryTable
 from runtime.core.changelog import UPDATE_BEFORE, ChangelogBatch
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.database import Database
 from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage, TableChanges
 from sqlengine.database.folder.folder import DatabaseFolder
+from sqlengine.database.folder.saved_history import HistoryChanges
 from sqlengine.database.folder.view_state import ViewChanges, ViewState
+from sqlengine.database.kept_histories import KeptHistories
 from sqlengine.database.kept_views import OUTSIDE_SECONDS, KeptViews, rows_of
-from sqlengine.database.views import Views
 
 __all__ = ["Durable"]
 
@@ -40,17 +42,17 @@ class _Kept:
 
 
 class Durable:
-    """The folder of a database and what it is told. Used by one thread at a time, but for `settle` and `check`.
+    """The folder of a database and what it is told. Used by one thread at a time, but for `settle` and `check`."""
 
-    Args:
-        memory: the rows of all tables in memory, by storage.
-    """
-
-    def __init__(self, folder: DatabaseFolder, memory: Mapping[ObjectPath, MemoryTable], views: Views) -> None:
+    def __init__(self, folder: DatabaseFolder, database: Database) -> None:
         self.folder = folder
-        self._memory = memory
-        self._views = views
+        self._memory: Mapping[ObjectPath, MemoryTable] = database.memory
+        self._views = views = database.views
+        self._moment = database.histories.moment
         self.kept_views = KeptViews(views)
+        self.kept_histories = KeptHistories(database)
+        self.checkpoint_is_wanted = False
+        """Whether something has begun that is known from a checkpoint on, such as a history."""
         self._kept: dict[Storage, _Kept | None] = {}
         """The tables of which the log knows the rows; None for one that has none yet."""
         self._closed = False
@@ -114,7 +116,8 @@ class Durable:
             return
         self._settle_views()
         kept = self.kept_views
-        if kept.has_heirs:
+        if kept.has_heirs or self.checkpoint_is_wanted:
+            self.checkpoint_is_wanted = False
             self.checkpoint()
             return
         due = self.folder.checkpoint_is_due(kept.bytes)
@@ -135,6 +138,7 @@ class Durable:
         written = self.folder.outcome(wait=wait)
         if written is not None:
             self.kept_views.settle(self.folder.views if written else None)
+            self.kept_histories.settle(self.folder.histories if written else None)
 
     def check(self) -> None:
         """Raises DatabaseError E3704 when nothing can be logged any more."""
@@ -191,6 +195,7 @@ class Durable:
                 if self._kept.get(kept.storage) is kept:
                     changes.tables.append(TableChanges(kept.storage, False, _without_before(kept.table, batches)))
             if changes:
+                changes.moment = self._moment()
                 self.folder.add(changes)
         except BaseException:
             # What was published is in memory, and perhaps not in the log.
@@ -216,6 +221,14 @@ class Durable:
     def view_images(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewChanges]:
         """All of the views."""
         return self.kept_views.images(definitions)
+
+    def history_changes(self, definitions: Mapping[Place, Definition]) -> dict[Storage, HistoryChanges]:
+        """What has come to histories since the last checkpoint."""
+        return self.kept_histories.fix(definitions)
+
+    def history_images(self, definitions: Mapping[Place, Definition]) -> dict[Storage, HistoryChanges]:
+        """All of the histories."""
+        return self.kept_histories.images(definitions)
 
     def unread_views(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewState]:
         """Views that do not run now, as checkpoints before have them."""

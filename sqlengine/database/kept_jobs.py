@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
+from connectors.memory.snapshot import PastRows
 from runtime.checkpoint.epoch_state import CheckpointInfo, Restored
 from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.store import CheckpointStore, folder_name
@@ -172,7 +173,7 @@ class KeptCheckpoints(Checkpoints):
 
 def _reads_tables(job: Job) -> bool:
     """Whether it has not read all that tables had when it began."""
-    return any(isinstance(source.node.table, TableSnapshot) and not source.finished for source in job.inputs)
+    return any(isinstance(source.node.table, TableSnapshot | PastRows) and not source.finished for source in job.inputs)
 
 
 @dataclass

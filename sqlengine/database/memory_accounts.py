@@ -22,6 +22,7 @@ from runtime.local.ended import EndedOperator
 from runtime.local.job import Job
 from runtime.local.source_inputs import SourceInputs
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.histories import Histories
 from sqlengine.database.jobs import Jobs
 from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.views import Views
@@ -37,6 +38,9 @@ class _Owners(Protocol):
     memory: dict[ObjectPath, MemoryTable]
     views: Views
     jobs: Jobs
+
+    @property
+    def histories(self) -> Histories: ...
 
     @property
     def open_epochs(self) -> dict[int, OpenEpoch]: ...
@@ -117,6 +121,11 @@ def _tables(database: _Owners, held: _Held) -> Iterator[MemoryAccount]:
         yield MemoryAccount(kind, owner, "rows", _DRIVER, parts.rows.num_rows, size, parts.rows.file_bytes)
         yield MemoryAccount(kind, owner, "index", _DRIVER, None, parts.index_bytes)
         yield held.account(kind, owner, "changes to be shown", parts.pending)
+        history = database.histories.of(table)
+        if history is not None:
+            kept = history.store
+            size = held.bytes(kept.in_memory)
+            yield MemoryAccount(kind, owner, "history", _DRIVER, history.rows, size, kept.file_bytes)
 
 
 def _of_job(job: _Running, kind: str, owner: str, held: _Held) -> Iterator[MemoryAccount]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
+from connectors.memory.snapshot import PastRows
 from runtime.checkpoint.epoch_state import Restored
 from runtime.checkpoint.keys import Keys, keys_of
 from runtime.core.errors import CheckpointError
@@ -139,4 +140,4 @@ def _numbered(name: str, number: int) -> str:
 
 def _in_memory(roots: Sequence[PhysicalNode]) -> bool:
     tables = (node.table for node in walk_all(roots) if isinstance(node, SinkExec | SourceExec))
-    return any(isinstance(table, MemoryTable | TableSnapshot | MemorySink) for table in tables)
+    return any(isinstance(table, MemoryTable | TableSnapshot | PastRows | MemorySink) for table in tables)

@@ -466,16 +466,12 @@ class Session:
     def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
         system = _system_tables.SystemTables(
-            self.jobs,
-            self.views.up_to_date,
-            self.rejected,
+            self.database,
             lambda: keys_of(self.options),
-            self.metrics,
-            self.database.memory_accounts.accounts,
             lambda: [] if self.durable is None else self.durable.folder.entries(),
         )
         # Figures and state of jobs change with every epoch.
-        with nullcontext() if path[0] in ("log", "memory", "metrics", "rejected") else self.views.lock:
+        with nullcontext() if path[0] in ("history", "log", "memory", "metrics", "rejected") else self.views.lock:
             schema, rows = system.open(path, span)
         return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)
 

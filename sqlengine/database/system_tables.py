@@ -6,6 +6,7 @@
     system.memory        who owns the memory: tables, views, jobs, queries, sessions
     system.operators     the operators of each job: rows, state, time
     system.checkpoints   the checkpoints of the jobs that have any
+    system.history       the tables and views of which the past is kept
     system.log           the checkpoints and the log of a database in a folder
     system.state         which state tables there are
     system.state.<job>.<operator>.<table>   what one of them holds: of a job by name, or of a savepoint or checkpoint by
@@ -25,23 +26,21 @@ import pyarrow as pa
 from runtime.checkpoint.keys import Keys
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import BindError, Span, did_you_mean, pointing_at
-from runtime.core.memory import MemoryAccount
-from runtime.core.metrics import MetricsRegistry
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.core.secrets import masked_text
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, from_arrow, timestamp, timestamp_ltz
 from runtime.local.job import Job
-from runtime.local.rejected import REJECTED_SCHEMA, RejectedRows
+from runtime.local.rejected import REJECTED_SCHEMA
 from runtime.plan.identity import short_kind
 from runtime.plan.nodes import CalcExec, RejectingCalcExec
 from runtime.state.table import OWNER, SLOT
 from sqlengine.database.jobs import Jobs, RunningJob
-from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.metrics import METRICS_SCHEMA, metrics_table
 
 if TYPE_CHECKING:
     import runtime.checkpoint.store as _store
+    from sqlengine.database.database import Database
     from sqlengine.database.folder.log_entries import LogEntry
 else:
     _store = Room("runtime.checkpoint.store")
@@ -91,6 +90,16 @@ LOG = Schema.of(
 )
 """See `LogEntry`."""
 
+HISTORY = Schema.of(
+    ("object", STRING),
+    ("retention_ms", BIGINT),
+    ("oldest", timestamp_ltz(3)),
+    ("newest", timestamp_ltz(3)),
+    ("changes", BIGINT),
+    ("bytes", BIGINT),
+)
+"""`oldest`: the first moment that can be asked for; `newest`: the last change that is kept."""
+
 MEMORY = Schema.of(
     ("owner_kind", STRING),
     ("owner", STRING),
@@ -109,35 +118,23 @@ class SystemTables:
     """The tables over the jobs of a session.
 
     Args:
-        jobs: the jobs of statements.
-        views: gives the materialized views, up to date.
-        rejected: the rows that could not be used.
+        database: what they are about.
         keys: gives those that a savepoint must be signed with.
-        metrics: gives all figures.
-        memory: gives the account of memory.
         log: gives what the folder of the database holds of its past.
     """
 
-    NAMES = ("checkpoints", "jobs", "log", "memory", "metrics", "operators", "rejected", "state")
+    NAMES = ("checkpoints", "history", "jobs", "log", "memory", "metrics", "operators", "rejected", "state")
     """What `open` knows, besides the tables of state."""
 
-    def __init__(
-        self,
-        jobs: Jobs,
-        views: Callable[[], Iterable[MaintainedView]],
-        rejected: RejectedRows,
-        keys: Callable[[], Keys],
-        metrics: MetricsRegistry,
-        memory: Callable[[], Iterable[MemoryAccount]],
-        log: Callable[[], Iterable[LogEntry]],
-    ) -> None:
+    def __init__(self, database: Database, keys: Callable[[], Keys], log: Callable[[], Iterable[LogEntry]]) -> None:
         self._log = log
         self._keys = keys
-        self._metrics = metrics
-        self._memory = memory
-        self._jobs = jobs
-        self._views = views
-        self._rejected = rejected
+        self._metrics = database.metrics
+        self._memory = database.memory_accounts.accounts
+        self._history = lambda: database.histories.rows(database.memory)
+        self._jobs = database.jobs
+        self._views = database.views.up_to_date
+        self._rejected = database.rejected
 
     def open(self, path: Sequence[str], span: Span | None) -> tuple[Schema, pa.Table]:
         """Columns and rows of `system.<path>`; BindError E1202 for a table that there is not."""
@@ -148,6 +145,7 @@ class SystemTables:
             "metrics": lambda: (METRICS_SCHEMA, metrics_table(self._metrics.collect())),
             "operators": self._operators,
             "checkpoints": self._checkpoints,
+            "history": lambda: (HISTORY, _table(HISTORY, self._history())),
             "log": lambda: (LOG, _table(LOG, [dataclasses.astuple(entry) for entry in self._log()])),
             "state": self._state,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from connectors.memory import MemoryTable
+from connectors.memory.snapshot import PastRows
 from connectors.values.constants import ConstantTable
 from runtime.expr.analysis import can_fail, is_deterministic, is_dynamic
 from runtime.expr.function import AggregateFunction, FunctionRegistry, ScalarFunction
@@ -18,8 +19,8 @@ __all__ = ["calls_out", "follows_time", "may_gather", "reads_outside", "waits_fo
 
 
 def reads_outside(job: Job) -> bool:
-    """Whether some source of a job is not a table in memory."""
-    return any(not isinstance(source.table, MemoryTable | ConstantTable) for source in job.dataflow.sources)
+    """Whether some source of a job is not a table in memory, now or as of a moment."""
+    return any(not isinstance(source.table, MemoryTable | ConstantTable | PastRows) for source in job.dataflow.sources)
 
 
 def follows_time(job: Job) -> bool:

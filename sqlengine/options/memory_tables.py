@@ -10,13 +10,22 @@ from collections.abc import Mapping
 
 from connectors.memory.column_files import ColumnFiles
 from runtime.core.errors import OptionError, Span, did_you_mean
-from runtime.core.options import Options
+from runtime.core.options import Options, parse_duration
 from runtime.state.backend import LOCAL_DIR, STATE_BACKEND
-from sqlengine.catalog.objects import CatalogTable
+from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.options.watermarks import is_watermark_option
 
-__all__ = ["check_hinted", "check_memory_table", "column_files", "is_append_only"]
+__all__ = [
+    "HISTORY",
+    "check_hinted",
+    "check_memory_table",
+    "check_view_option",
+    "column_files",
+    "history_retention",
+    "is_append_only",
+]
 
+HISTORY = "history.retention"
 _MODE = "changelog-mode"
 _MODES = ("append", "retract")
 
@@ -27,9 +36,37 @@ def check_memory_table(table: CatalogTable) -> None:
     if table.connector is not None:
         return
     for key in table.options:
-        if key != _MODE and not is_watermark_option(key):
+        if key not in (_MODE, HISTORY) and not is_watermark_option(key):
             raise _unknown(key)
     is_append_only(table)
+    history_retention(table)
+
+
+def check_view_option(key: str, value: str, what: str) -> None:
+    """Raises OptionError for an option of a materialized view (`what`) other than HISTORY (E1503), or a wrong value of it
+    (E1500)."""
+    if key != HISTORY:
+        near = did_you_mean(key, [HISTORY])
+        hint = f"{near}; it takes '{HISTORY}'" if near else f"it takes '{HISTORY}'"
+        raise OptionError(f"a {what} has no option '{key}'", code="E1503", hint=hint)
+    _retention(value)
+
+
+def history_retention(table: CatalogTable | MaterializedView) -> int | None:
+    """How long the history of a table in memory, or of a view, is kept, milliseconds; None: not at all.
+
+    Raises OptionError E1500 for a value that is no time above 0.
+    """
+    return _retention(table.options[HISTORY]) if HISTORY in table.options else None
+
+
+def _retention(value: str) -> int:
+    found = parse_duration(value)
+    if found <= 0:
+        raise OptionError(
+            f"option '{HISTORY}' cannot be '{value}'", hint="it is a time above 0, such as '1 d' or '12 h'"
+        )
+    return found
 
 
 def check_hinted(name: str, what: str, options: Mapping[str, str], span: Span | None) -> None:
@@ -63,7 +100,7 @@ def column_files(options: Options) -> ColumnFiles | None:
 
 
 def _unknown(key: str) -> OptionError:
-    near = did_you_mean(key, [_MODE, "connector"])
+    near = did_you_mean(key, [_MODE, HISTORY, "connector"])
     return OptionError(
         f"a table in memory has no option '{key}'",
         code="E1503",

@@ -400,6 +400,14 @@ class AlterMaterializedTable(Statement):
     action: Suspend | Resume | Refresh | SetOptions | ResetOptions
 
 
+@node
+class AlterMaterializedView(Statement):
+    """`ALTER MATERIALIZED VIEW name SET (..)` or `RESET (..)`."""
+
+    name: ObjectName
+    action: SetOptions | ResetOptions
+
+
 # Models and connections
 
 

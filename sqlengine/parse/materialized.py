@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlengine.parse.ddl_nodes import (
     AlterMaterializedTable,
+    AlterMaterializedView,
     Name,
     Refresh,
     ResetOptions,
@@ -98,7 +99,12 @@ class MaterializedGrammar(TableGrammar):
         if not self.match("TABLE"):
             self.expect("VIEW")
             name = self.object_name("the name of the materialized view")
-            self.expect("AS")
+            if self.match("SET"):
+                return AlterMaterializedView(name, SetOptions(self.options()))
+            if self.match("RESET"):
+                return AlterMaterializedView(name, self._reset())
+            if not self.match("AS"):
+                self.fail("AS", "SET", "RESET")
             return CreateMaterializedView(name, self.query_text(), or_replace=True, alters=True)
         name = self.object_name("the name of the materialized table")
         if self.match("AS"):
@@ -117,12 +123,7 @@ class MaterializedGrammar(TableGrammar):
         if self.match("SET"):
             return AlterMaterializedTable(name, SetOptions(self.options()))
         if self.match("RESET"):
-            self.expect("(")
-            keys = [self._key()]
-            while self.match(","):
-                keys.append(self._key())
-            self.expect(")")
-            return AlterMaterializedTable(name, ResetOptions(tuple(keys)))
+            return AlterMaterializedTable(name, self._reset())
         if self.at_any("ADD", "MODIFY", "DROP", "RENAME"):
             self.refuse(
                 "the columns and the name of a materialized table cannot be changed",
@@ -130,6 +131,14 @@ class MaterializedGrammar(TableGrammar):
                 "give it another query, ALTER MATERIALIZED TABLE t AS .., or drop it and make another",
             )
         self.fail("SUSPEND", "RESUME", "REFRESH", "SET", "RESET", "AS")
+
+    def _reset(self) -> ResetOptions:
+        self.expect("(")
+        keys = [self._key()]
+        while self.match(","):
+            keys.append(self._key())
+        self.expect(")")
+        return ResetOptions(tuple(keys))
 
     def _key(self) -> Name:
         token = self.string("a key in single quotes")

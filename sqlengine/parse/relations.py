@@ -224,6 +224,9 @@ class RelationGrammar(ExpressionGrammar):
             return self._as_table_function(self.call(parts[-1], parts[:-1], start), start, lateral=False)
         tree = self._hinted(self._table(parts, start), start)
         at = self.token
+        if self.at("FOR", "SYSTEM_VERSION"):
+            hint = "write FOR SYSTEM_TIME AS OF TIMESTAMP '2024-01-01 12:00:00'"
+            self.refuse("versions of tables have times, and no numbers", self.token, hint)
         if self.match("FOR", "SYSTEM_TIME"):
             self.expect("AS", "OF")
             version = exp.Version(this="SYSTEM_TIME", kind="AS OF", expression=self.additive())

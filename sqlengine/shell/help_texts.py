@@ -38,7 +38,7 @@ CREATE [TEMPORARY] TABLE [IF NOT EXISTS] name (
   without a connector its rows are kept in memory""",
     "CREATE VIEW": "CREATE [TEMPORARY] VIEW [IF NOT EXISTS] name [(column [COMMENT 'text'], ...)] [COMMENT 'text'] AS query",
     "CREATE MATERIALIZED VIEW": """\
-CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(column, ...)] [COMMENT 'text'] AS query
+CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(column, ...)] [COMMENT 'text'] [WITH ('key' = 'value', ...)] AS query
   its answer is kept up to date; SUBSCRIBE TO name shows how it changes""",
     "CREATE MATERIALIZED TABLE": """\
 CREATE [OR ALTER] MATERIALIZED TABLE [IF NOT EXISTS] name [(column, ...)] [COMMENT 'text'] [PARTITIONED BY (column, ...)]
@@ -54,7 +54,9 @@ CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH ('type' = '...', ...)
 ALTER TABLE name RENAME TO other | RENAME column TO other | SET ('key' = 'value', ...) | RESET ('key', ...)
 ALTER TABLE name ADD (column TYPE [FIRST | AFTER column], ...) | MODIFY (column TYPE ...) | DROP (column, ...)""",
     "ALTER VIEW": "ALTER VIEW name RENAME TO other | AS query",
-    "ALTER MATERIALIZED VIEW": "ALTER MATERIALIZED VIEW name AS query      views that read it go on with the new answer",
+    "ALTER MATERIALIZED VIEW": """\
+ALTER MATERIALIZED VIEW name AS query                                   views that read it go on with the new answer
+ALTER MATERIALIZED VIEW name SET ('history.retention' = '1 d') | RESET ('history.retention')""",
     "ALTER MATERIALIZED TABLE": "ALTER MATERIALIZED TABLE name {SUSPEND | RESUME | REFRESH | AS query}",
     "DROP": "DROP [TEMPORARY] {TABLE | VIEW | MATERIALIZED {VIEW | TABLE} | DATABASE | CATALOG} [IF EXISTS] name",
     "USE": "USE [catalog.]database      USE CATALOG catalog",

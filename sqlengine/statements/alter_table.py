@@ -34,6 +34,7 @@ from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import identifiers
 from sqlengine.statements.tables import catalog_column, catalog_watermark, checked_table, get_table
+from sqlengine.statements.view_options import keep_history
 
 __all__ = ["alter_table"]
 
@@ -62,6 +63,8 @@ def _change(table: CatalogTable, action: ddl.AlterAction, session: Session) -> N
         renamed = action if isinstance(action, ddl.RenameColumn) else None
         _follow_contents(table, changed, renamed, session)
     session.catalogs.replace(replace(changed, measured=_still_measured(table, changed)))
+    if changed.connector is None and isinstance(action, ddl.SetOptions | ddl.ResetOptions):
+        keep_history(changed, session)
 
 
 def _still_measured(before: CatalogTable, after: CatalogTable) -> MeasuredTable | None:

@@ -105,7 +105,9 @@ def view_text(view: CatalogView | MaterializedView, *, name: str | None = None, 
     if isinstance(view, MaterializedView) and view.refresh is not None:
         made = f"CREATE MATERIALIZED TABLE {name or _path(view)}{named}{_comment(view.comment, chr(10))}"
         return f"{made}\n{_refresh_text(view.refresh, masked=masked)}\nAS {text}"
-    return f"CREATE {kind} {name or _path(view)}{named}{_comment(view.comment, chr(10))}\nAS {text}"
+    options = _with(view.options, masked=masked) if isinstance(view, MaterializedView) else ""
+    made = f"CREATE {kind} {name or _path(view)}{named}{_comment(view.comment, chr(10))}"
+    return f"{made}\n{options}\nAS {text}" if options else f"{made}\nAS {text}"
 
 
 def _refresh_text(refresh: TableRefresh, *, masked: bool) -> str:

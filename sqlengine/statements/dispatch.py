@@ -172,9 +172,10 @@ def _named(name: str) -> Callable[[Any, Session], Result]:
 
 _DEFINITIONS = (
     ddl.CreateTable, st.DropTable, ddl.AlterTable, st.CreateView, st.CreateMaterializedView, st.DropView, st.DropMaterializedView,
-    ddl.AlterView, ddl.AlterMaterializedTable, st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog,
-    st.DropDatabase, st.DropCatalog, st.CreateModel, st.AlterModel, st.DropModel, st.CreateConnection, st.AlterConnection,
-    st.DropConnection, st.CreateProcedure, st.DropProcedure,
+    ddl.AlterView, ddl.AlterMaterializedTable, ddl.AlterMaterializedView,
+    st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog, st.DropDatabase, st.DropCatalog,
+    st.CreateModel, st.AlterModel, st.DropModel, st.CreateConnection, st.AlterConnection, st.DropConnection,
+    st.CreateProcedure, st.DropProcedure,
 )  # fmt: skip
 """Statements after which the files of catalogs say something else."""
 
@@ -221,6 +222,7 @@ _RUN: dict[type[st.Statement], str] = {
     st.DropView: "views:drop_view",
     st.DropMaterializedView: "views:drop_materialized_view",
     ddl.AlterMaterializedTable: "materialized_tables:alter_materialized_table",
+    ddl.AlterMaterializedView: "view_options:alter_materialized_view",
     ddl.AlterView: "views:alter_view",
     st.CreateDatabase: "databases:create_database",
     st.CreateCatalog: "databases:create_catalog",

@@ -12,7 +12,8 @@ __all__ = ["defined_names", "in_the_way", "meets"]
 
 _OBJECTS = (
     ddl.CreateTable, st.CreateView, st.CreateMaterializedView, st.DropTable, st.DropView, st.DropMaterializedView,
-    ddl.AlterTable, ddl.AlterView, ddl.AlterMaterializedTable, st.AlterModel, st.DropModel,
+    ddl.AlterTable, ddl.AlterView, ddl.AlterMaterializedTable, ddl.AlterMaterializedView,
+    st.AlterModel, st.DropModel,
 )  # fmt: skip
 _DATABASES = (st.CreateDatabase, ddl.AlterDatabase, st.DropDatabase)
 _CATALOGS = (st.CreateCatalog, ddl.AlterCatalog, st.DropCatalog)

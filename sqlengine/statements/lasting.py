@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from runtime.checkpoint.keys import keys_of
 from runtime.checkpoint.storage import Damage
@@ -21,7 +22,7 @@ from runtime.core.logs import Log, tell
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
 from sqlengine.api.result import Result
-from sqlengine.catalog.catalog import Catalog, Database
+from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place, Storage
@@ -30,7 +31,7 @@ from sqlengine.database.folder.opening import read_backup
 from sqlengine.database.folder.stored import Stored
 from sqlengine.database.session import Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DATABASE_OPTIONS, SYNCHRONOUS
-from sqlengine.options.memory_tables import column_files
+from sqlengine.options.memory_tables import column_files, history_retention
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -66,7 +67,7 @@ def open_database(session: Session, path: str) -> None:
         column_files(session.options),
     )
     folder = DatabaseFolder.open(path, settings)
-    durable = Durable(folder, session.memory, session.views)
+    durable = Durable(folder, session.database)
     try:
         with session.alone(redefines=True):
             _restore(session, durable)
@@ -123,6 +124,8 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
                 before = durable.definitions.get(place)
                 if before is not None and before.text == text:
                     found[place] = before  # It was measured, no more.
+                elif isinstance(thing, MaterializedView) and _is_same_view(known, thing) and before is not None:
+                    found[place] = replace(before, text=text)
                 elif isinstance(thing, MaterializedView):
                     keep(place, text, *current, options=meaning(session.options))
                 else:
@@ -135,6 +138,11 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
         if found.setdefault(place, definition) is not definition:
             del durable.unmade[place]
     return found
+
+
+def _is_same_view(known: tuple[CatalogObject, Definition] | None, view: MaterializedView) -> bool:
+    """Whether nothing but its options has changed: its query was written where it was."""
+    return known is not None and isinstance(known[0], MaterializedView) and known[0].query is view.query
 
 
 def _is_kept(catalog: Catalog, session: Session) -> bool:
@@ -220,6 +228,8 @@ def _declare(session: Session, durable: Durable, place: Place, definition: Defin
             thing = views.declared_view(statement, session)
     session.catalogs.replace(thing)
     durable.known[place] = thing, definition
+    if isinstance(thing, CatalogTable) and thing.connector is None and history_retention(thing) is not None:
+        session.memory_table(thing)  # It may be empty, and have been otherwise.
 
 
 def _table(session: Session, storage: Storage) -> CatalogTable:
@@ -316,6 +326,13 @@ def check_statement(statement: st.Statement, session: Session) -> None:
                     _check_unread(session, durable, before, statement.name.span)
             else:
                 durable.view_reads[session.catalogs.qualify(statement.name.parts)] = reads
+        case st.DropTable() | st.DropMaterializedView() | ddl.AlterTable():
+            keeps_it = isinstance(statement, ddl.AlterTable) and isinstance(
+                statement.action, ddl.SetOptions | ddl.ResetOptions
+            )
+            found = session.catalogs.find(session.catalogs.qualify(statement.name.parts))
+            if found is not None and not keeps_it:
+                _check_unread(session, durable, found, statement.name.span)
         case ddl.AlterView() | st.DropView():
             found = session.catalogs.find(session.catalogs.qualify(statement.name.parts))
             if not isinstance(found, CatalogView) or found.temporary:
@@ -342,8 +359,11 @@ def _check_query(session: Session, query: Tree, name: ddl.ObjectName) -> frozens
     return reads
 
 
-def _check_unread(session: Session, durable: Durable, view: CatalogView, span: Span) -> None:
-    readers = [p for p, reads in durable.view_reads.items() if view.path in reads]
+def _check_unread(session: Session, durable: Durable, view: CatalogObject, span: Span) -> None:
+    """Raises CatalogError E1410 when a materialized view reads a view, or the past of a table."""
+    if getattr(view, "temporary", False):
+        return
+    readers = [p for p, reads in durable.view_reads.items() if view.path in reads and p != view.path]
     for reader in readers:
         if isinstance(session.catalogs.find(reader), MaterializedView):
             raise CatalogError(

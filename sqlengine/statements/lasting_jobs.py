@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
+from connectors.memory.snapshot import PastRows
 from connectors.pushed import PushedSource
 from runtime.checkpoint.fitting import taking
 from runtime.checkpoint.keys import KEY_FILE
@@ -94,7 +95,9 @@ def checkpoints(session: Session, kept: KeptJob, plans: Sequence[PhysicalNode]) 
     know."""
     sinks = [node.table for node in walk_all(plans) if isinstance(node, SinkExec)]
     stored = [table for table in sinks if isinstance(table, MemorySink)]
-    reads_tables = any(isinstance(n, SourceExec) and isinstance(n.table, TableSnapshot) for n in walk_all(plans))
+    reads_tables = any(
+        isinstance(n, SourceExec) and isinstance(n.table, TableSnapshot | PastRows) for n in walk_all(plans)
+    )
     if not stored and not reads_tables and session.options.get(CHECKPOINT_DIR):
         return None
     for table in stored:
@@ -167,7 +170,13 @@ def _restore(session: Session, durable: Durable, name: str, definition: Definiti
         return
     try:
         statement = parse_statement(definition.text)
-        with current(session, definition), _options(session, definition), _planned_over(session, definition):
+        histories = session.database.histories
+        with (
+            histories.going_on(),
+            current(session, definition),
+            _options(session, definition),
+            _planned_over(session, definition),
+        ):
             if isinstance(statement, st.ExecutePlan):
                 given = dict(definition.options)
                 _compiled_plans.execute_plan(statement, session, again=name, text=given.get(_compiled_plans.KEPT, ""))

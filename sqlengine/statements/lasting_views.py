@@ -25,6 +25,7 @@ from runtime.plan.base import Follows
 from sqlengine.catalog.objects import MaterializedView, ObjectPath
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import Definition, Place, Storage
+from sqlengine.database.folder.saved_history import SavedHistory
 from sqlengine.database.folder.stored import Stored
 from sqlengine.database.folder.view_state import SavedView, saved_view
 from sqlengine.database.maintained_view import MaintainedView
@@ -152,12 +153,13 @@ class _Opening:
         begun = partial(went_on, saved=saved.state, chains=saved.chains) if self._own else _nothing
         with (
             session.alone(),
+            session.database.histories.going_on(),
             current(session, definition),
             with_options(session, definition),
             taking(f"what is saved of {path}"),
         ):
             views.create_materialized_view(statement, session, ViewGoesOn(session, saved, begun))
-        _made(session, self._durable, place, definition, statement)
+            _made(session, self._durable, place, definition, statement)
 
     def is_made_again(self, path: ObjectPath, why: str) -> None:
         """A view cannot go on."""
@@ -170,6 +172,11 @@ class _Opening:
     def take_changes(self) -> None:
         """What has changed in tables since the checkpoint; views take it in. One that cannot is made again."""
         session = self._session
+        histories = session.database.histories
+        # What was restored is no change that came when the database was opened.
+        session.database.show(redefined=True)
+        self._durable.kept_histories.go_on(self._histories(), self._reader, own=self._own)
+        histories.restart()
         tables = {
             storage: (session.memory[ObjectPath(*storage)], rows.after)
             for storage, rows in self._stored.tables.items()
@@ -180,6 +187,7 @@ class _Opening:
             if storage not in in_order:
                 table.apply(*(batch for _, batches in changes for batch in batches))
                 table.publish()
+        histories.replay(None)
         session.views.propagate()
         epochs: dict[int, list[tuple[MemoryTable, list[ChangelogBatch]]]] = {}
         for storage, (table, changes) in tables.items():
@@ -187,15 +195,26 @@ class _Opening:
                 for epoch, batches in changes:
                     epochs.setdefault(epoch, []).append((table, batches))
         for epoch in sorted(epochs):
+            histories.replay(self._stored.moments.get(epoch))
             for table, batches in epochs[epoch]:
                 table.apply(*batches)
                 table.publish()
             session.views.propagate()
         self._drop_failed()
 
+    def _histories(self) -> dict[Storage, SavedHistory]:
+        """Those of tables, and of views that go on."""
+        return {
+            storage: history
+            for storage, history in self._stored.histories.items()
+            if storage not in self._stored.views or ObjectPath(*storage) in self.gone_on
+        }
+
     def _in_order(self) -> set[Storage]:
-        """The tables below views to which it matters which changes come in one epoch: they take them as they came."""
-        found: set[Storage] = set()
+        """The tables with a history, and those below views that have one, or to which it matters which changes come in one
+        epoch: they take them as they came."""
+        kept = self._session.database.histories
+        found = {path.parts for path, table in self._session.memory.items() if kept.of(table) is not None}
         for view in reversed(self._session.views.jobs()):
             if view.path.parts in found or any(v.node.follows() & _ORDER for v in view.job.dataflow.vertices):
                 found |= {path.parts for path in view.inputs}

@@ -19,6 +19,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.lasting_views import current, with_options
 from sqlengine.statements.queries import flush
 from sqlengine.statements.table_refresh import check_options
+from sqlengine.statements.view_options import changed_options, keep_history
 from sqlengine.statements.views import create_materialized_view
 
 __all__ = ["alter_materialized_table", "due"]
@@ -59,12 +60,20 @@ def alter_materialized_table(statement: ddl.AlterMaterializedTable, session: Ses
         case ddl.SetOptions(options=options):
             given = st.options_dict(options)
             check_options(given, statement)
-            changed = replace(refresh, options={**refresh.options, **given})
-            session.catalogs.replace(replace(table, refresh=changed))
-        case ddl.ResetOptions(keys=keys):
-            left = {key: value for key, value in refresh.options.items() if key not in {name.text for name in keys}}
-            session.catalogs.replace(replace(table, refresh=replace(refresh, options=left)))
+            _with_options(table, refresh, statement.action, session)
+        case ddl.ResetOptions():
+            _with_options(table, refresh, statement.action, session)
     return Result.ok()
+
+
+def _with_options(
+    table: MaterializedView, refresh: TableRefresh, action: ddl.SetOptions | ddl.ResetOptions, session: Session
+) -> None:
+    changed = replace(table, refresh=replace(refresh, options=changed_options(refresh.options, action)))
+    if not table.rests:
+        session.views.check(table.path)
+    session.catalogs.replace(changed)
+    keep_history(changed, session)
 
 
 def due(session: Session) -> list[ObjectPath]:

@@ -25,20 +25,22 @@ __all__ = ["Reads", "fingerprints", "kind_of", "query_reads", "reads_of"]
 
 
 def query_reads(session: Session, query: Tree) -> tuple[frozenset[ObjectPath], list[str]]:
-    """The views that a query reads, and what it reads that ends with the session."""
+    """The views that a query reads, with the tables that it reads as they were, and what it reads that ends with the
+    session."""
     reads = reads_of(session, query)
-    return reads.views, reads.temporary
+    return reads.views | reads.past, reads.temporary
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
     """What a query reads, with what the views in it read. `objects`: tables, views and models. `functions`: names of those that
-    users have made. `temporary`: what ends with the session."""
+    users have made. `temporary`: what ends with the session. `past`: what is read as of a moment."""
 
     objects: frozenset[ObjectPath]
     views: frozenset[ObjectPath]
     functions: frozenset[str]
     temporary: list[str]
+    past: frozenset[ObjectPath]
 
 
 def reads_of(session: Session, query: Tree) -> Reads:
@@ -46,7 +48,8 @@ def reads_of(session: Session, query: Tree) -> Reads:
     noted = _note(session, query)
     functions = frozenset(name for name in noted.functions if name in session.user_functions)
     own = [f"the function {name}" for name in noted.functions if name in session.own_functions]
-    return Reads(frozenset(noted.objects), frozenset(noted.views), functions, [*noted.temporary, *own])
+    temporary = [*noted.temporary, *own]
+    return Reads(frozenset(noted.objects), frozenset(noted.views), functions, temporary, frozenset(noted.past))
 
 
 def fingerprints(session: Session, query: Tree) -> dict[str, str]:
@@ -88,6 +91,7 @@ class _Noted:
 
     objects: set[ObjectPath] = field(default_factory=set)
     views: set[ObjectPath] = field(default_factory=set)
+    past: set[ObjectPath] = field(default_factory=set)
     temporary: list[str] = field(default_factory=list)
     functions: dict[str, None] = field(default_factory=dict)
 
@@ -126,6 +130,14 @@ class _NotingBinding(Binding):
         if found.temporary:
             self.noted.temporary.append(f'the temporary model "{found.path.name}"')
         return super().model(path, span)
+
+    def past(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int) -> OpenTable:
+        found = super().past(path, span, options, moment)
+        self.noted.objects.add(found.table.path)
+        self.noted.past.add(found.table.path)
+        if found.table.temporary:
+            self.noted.temporary.append(f'the temporary table "{found.table.path.name}"')
+        return found
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         found = super().resolve(path, span, options)

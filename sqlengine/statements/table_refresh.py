@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from runtime.core.errors import BindError, OptionError, Span, did_you_mean
+from runtime.core.errors import BindError, OptionError, Span, did_you_mean, pointing_at
 from sqlengine.catalog.objects import MaterializedView, PhysicalColumn, TableRefresh
 from sqlengine.database.session import Session
 from sqlengine.options.database import FRESHNESS_CONTINUOUS, FRESHNESS_FULL, FULL_FROM
+from sqlengine.options.memory_tables import HISTORY, check_view_option
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.lasting_views import meaning
 
@@ -96,8 +97,11 @@ def _milliseconds(text: str, unit: str, span: Span | None) -> int:
 
 def check_options(options: dict[str, str], statement: st.Statement) -> None:
     """Raises OptionError E1501 for an option that says where the rows are: they are kept in the database."""
-    for key in options:
-        if key != "format" and not key.startswith(_PARTITION_FIELDS):
+    for key, value in options.items():
+        if key == HISTORY:
+            with pointing_at(statement.span):
+                check_view_option(key, value, "materialized table")
+        elif key != "format" and not key.startswith(_PARTITION_FIELDS):
             raise OptionError(
                 f"a materialized table has no option '{key}'",
                 code="E1501",

@@ -49,9 +49,11 @@ from sqlengine.statements.queries import insert_query
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
     import sqlengine.database.inferred_tables as _inferred_tables
+    import sqlengine.statements.view_options as _view_options
 else:
     _filling = Room("sqlengine.database.filling")
     _inferred_tables = Room("sqlengine.database.inferred_tables")
+    _view_options = Room("sqlengine.statements.view_options")
 
 __all__ = [
     "catalog_columns",
@@ -80,6 +82,8 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
         if table.connector is None:
             session.memory_table(table)
     session.catalogs.replace(table)
+    if table.connector is None and table.options:
+        _view_options.keep_history(table, session)
     return result
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from connectors.memory import MemoryTable
-from runtime.core.errors import BindError, CatalogError, OptionError, Span, SqlEngineError
+from runtime.core.errors import BindError, CatalogError, Span, SqlEngineError
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import TimeAttribute
@@ -20,6 +20,7 @@ from sqlengine.catalog.objects import CatalogView, MaterializedView, ObjectPath,
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
 from sqlengine.options.database import WEIGHT
+from sqlengine.options.memory_tables import history_retention
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.planning import Planned, bound_schema, bound_view, object_schema, plan_view, query_schema
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
     import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.table_refresh as _table_refresh
     import sqlengine.statements.view_goes_on as _view_goes_on
+    import sqlengine.statements.view_options as _view_options
     import sqlengine.statements.view_replacement as _view_replacement
     import sqlengine.verify.attach as _attach
     from sqlengine.statements.view_goes_on import ViewGoesOn
     from sqlengine.statements.view_replacement import Replacement
 else:
     _view_goes_on = Room("sqlengine.statements.view_goes_on")
+    _view_options = Room("sqlengine.statements.view_options")
     _view_replacement = Room("sqlengine.statements.view_replacement")
     _filling = Room("sqlengine.database.filling")
     _view_basis = Room("sqlengine.database.view_basis")
@@ -172,6 +175,7 @@ def create_materialized_view(
             keep(replaced)
             columns = _typed_as_before(view, session)
     session.catalogs.replace(replace(view, columns=columns))
+    _view_options.keep_history(view, session)
     if view.refresh is not None and view.refresh.full and not view.refresh.suspended:
         session.views.schedule[path] = session.clock.now() + view.refresh.milliseconds
     return Result.ok()
@@ -218,6 +222,7 @@ def _name_again(
     assert taken.before.contents is not None
     keep(taken.before.contents)
     session.catalogs.replace(replace(view, columns=_typed_as_before(view, session)))
+    session.database.histories.keep(taken.before.contents, history_retention(view))
 
 
 def _basis(
@@ -280,17 +285,11 @@ def described_materialized_view(
         if _followed(view, session) is not None:
             view = replace(view, columns=_typed_as_before(view, session))
         if statement.alters:
-            view = replace(view, comment=existing.comment)
+            view = replace(view, comment=existing.comment, own_options=existing.own_options)
     elif statement.alters:
         session.catalogs.get(statement.name.parts, span, view.kind)
     if statement.options and view.refresh is None:
-        option = statement.options[0]
-        raise OptionError(
-            f"a materialized view takes no option '{option.key}'",
-            code="E1503",
-            span=option.span,
-            hint="leave WITH out",
-        )
+        view = replace(view, own_options=_view_options.checked_options(statement.options, view.kind))
     return view
 
 
@@ -352,7 +351,9 @@ def _followed(view: MaterializedView, session: Session) -> MemoryTable | None:
     """The contents of a view of the same name that somebody follows, where they may have the answer of this one: who
     follows them was planned over their columns, and over rows that are only added where they are."""
     before, contents = session.catalogs.find(view.path), session.memory.get(view.storage)
-    if not isinstance(before, MaterializedView) or contents is None or not contents.has_followers:
+    if not isinstance(before, MaterializedView) or contents is None:
+        return None
+    if not contents.has_followers and session.database.histories.of(contents) is None:
         return None
     same = len(before.columns) == len(view.columns) and all(map(_holds, before.columns, view.columns))
     return contents if same and not contents.append_only and not _has_time(before) else None

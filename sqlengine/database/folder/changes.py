@@ -87,10 +87,12 @@ class TableChanges:
 
 @dataclass(slots=True)
 class EpochChanges:
-    """What an epoch has changed. A definition that is None is gone."""
+    """What an epoch has changed. A definition that is None is gone. `moment`: when it was complete, milliseconds since 1970;
+    None where nobody has said."""
 
     definitions: dict[Place, Definition | None] = field(default_factory=dict)
     tables: list[TableChanges] = field(default_factory=list)
+    moment: int | None = None
 
     def __bool__(self) -> bool:
         return bool(self.definitions or self.tables)
@@ -114,6 +116,7 @@ class BodyHead:
 
     definitions: dict[Place, Definition | None]
     tables: list[TableEntry]
+    moment: int | None
     end: int
 
 
@@ -155,7 +158,7 @@ def bodies_of(changes: EpochChanges) -> list[Body]:
             stream = _stream(rows)
             length = sum(map(len, stream))
             if streams and size + length > _BODY_BYTES:
-                bodies.append(_body(definitions, entries, streams))
+                bodies.append(_body(definitions, entries, streams, changes.moment))
                 definitions, entries, streams, size = [], [], [], 0
             entries.append([list(table.storage), anew, kinds, rows.num_rows, length])
             streams += stream
@@ -163,7 +166,7 @@ def bodies_of(changes: EpochChanges) -> list[Body]:
             anew = False
         if anew:
             entries.append([list(table.storage), True, False, 0, 0])
-    bodies.append(_body(definitions, entries, streams))
+    bodies.append(_body(definitions, entries, streams, changes.moment))
     return bodies
 
 
@@ -213,8 +216,9 @@ class _Pieces:
         return [piece for piece in (*pieces, b"".join(small)) if piece]
 
 
-def _body(definitions: object, entries: object, streams: Iterable[bytes | memoryview]) -> Body:
-    head = json.dumps({"definitions": definitions, "tables": entries}).encode()
+def _body(definitions: object, entries: object, streams: Iterable[bytes | memoryview], moment: int | None) -> Body:
+    when = {} if moment is None else {"moment": moment}
+    head = json.dumps({"definitions": definitions, "tables": entries, **when}).encode()
     return [_LENGTH.pack(len(head)) + head, *streams]
 
 
@@ -228,7 +232,7 @@ def changes_of(body: pa.Buffer, where: str) -> EpochChanges:
     """
     head = head_of(body, where)
     at = head.end
-    changes = EpochChanges(head.definitions)
+    changes = EpochChanges(head.definitions, moment=head.moment)
     for table in head.tables:
         if table.length > body.size - at:
             raise Damage(f"{where} is cut off")
@@ -256,11 +260,14 @@ def head_of(body: pa.Buffer, where: str) -> BodyHead:
     if end > body.size:
         raise Damage(f"{where} is cut off")
     try:
-        head = Members(read_json(body.slice(_LENGTH.size, length).to_pybytes()), where, ("definitions", "tables"))
+        head = Members(
+            read_json(body.slice(_LENGTH.size, length).to_pybytes()), where, ("definitions", "tables", "moment")
+        )
     except ValueError as error:
         raise Damage(f"{where}: {error}") from error
     definitions = definitions_of(head.list("definitions"), where)
-    return BodyHead(definitions, [_entry(entry, where) for entry in head.list("tables")], end)
+    moment = head.integer("moment") if "moment" in head.mapping() else None
+    return BodyHead(definitions, [_entry(entry, where) for entry in head.list("tables")], moment, end)
 
 
 def definitions_json(definitions: Mapping[Place, Definition | None]) -> list[object]:

@@ -30,19 +30,20 @@ from runtime.core.strict_json import read_json
 from runtime.kernels.checksum import crc32
 from sqlengine.database.folder.changes import Definition, Place, Storage, definitions_json, definitions_of, storage_of
 from sqlengine.database.folder.pieces import FILE, FOLDER, RowChanges, RowPiece, pieces_json, pieces_of, row_pieces
+from sqlengine.database.folder.saved_history import HistoryChanges, SavedHistory, history_json, history_of
 from sqlengine.database.folder.view_state import ViewChanges, ViewState, view_json, view_of
 
 __all__ = ["FOLDER", "FORMAT", "Manifest", "adopted", "manifests", "read_manifest", "remove_others", "save"]
 
-FORMAT = 3
-"""The version of manifests and of the files that they name. Since 3 there are views."""
+FORMAT = 4
+"""The version of manifests and of the files that they name. Since 3 there are views, since 4 histories."""
 _DIGITS = 20
 _MANIFEST = re.compile(rf"{FOLDER}/manifest-(\d{{{_DIGITS}}})\.json")
 _MOST_BYTES = 256 << 20
 _TOKEN_DIGITS = 8
 _RANDOM_BYTES = 6
 _COPIES = 16
-_MEMBERS = ("format", "database", "epoch", "owner", "definitions", "tables", "views")
+_MEMBERS = ("format", "database", "epoch", "owner", "definitions", "tables", "views", "histories")
 
 
 @dataclass(slots=True)
@@ -55,12 +56,14 @@ class Manifest:
     definitions: dict[Place, Definition] = field(default_factory=dict)
     tables: dict[Storage, list[RowPiece]] = field(default_factory=dict)
     views: dict[Storage, ViewState] = field(default_factory=dict)
+    histories: dict[Storage, SavedHistory] = field(default_factory=dict)
 
     @property
     def files(self) -> set[str]:
         """All that it needs."""
         found = {piece.segment.file for pieces in self.tables.values() for piece in pieces}
-        return found.union(*(view.files for view in self.views.values()))
+        named = (*self.views.values(), *self.histories.values())
+        return found.union(*(saved.files for saved in named))
 
 
 def _name(epoch: int) -> str:
@@ -79,8 +82,9 @@ def save(
     rows: Mapping[Storage, RowChanges],
     views: Mapping[Storage, ViewChanges],
     keys: Keys,
+    histories: Mapping[Storage, HistoryChanges] | None = None,
 ) -> None:
-    """Writes a checkpoint: what is written of tables and views is added to the manifest.
+    """Writes a checkpoint: what is written of tables, views and histories is added to the manifest.
 
     Raises:
         OSError: it cannot be written; those before it are as they were.
@@ -93,6 +97,8 @@ def save(
             manifest.tables[table] = row_pieces(changes, writer, reader)
         for view, changed in views.items():
             manifest.views[view] = changed.write(writer, reader)
+        for table, history in (histories or {}).items():
+            manifest.histories[table] = history.write(writer, reader)
         writer.close()
         storage.publish(_name(manifest.epoch), _manifest_bytes(manifest, keys))
     except BaseException:
@@ -111,6 +117,7 @@ def _manifest_bytes(manifest: Manifest, keys: Keys) -> bytes:
             "definitions": definitions_json(manifest.definitions),
             "tables": [[list(table), pieces_json(pieces)] for table, pieces in manifest.tables.items()],
             "views": [[list(view), view_json(state)] for view, state in manifest.views.items()],
+            "histories": [[list(table), history_json(history)] for table, history in manifest.histories.items()],
         }
     ).encode()
     mac = keys.sign(b"database\n" + body) if keys else "-"
@@ -154,6 +161,8 @@ def read_manifest(storage: Files, path: str, epoch: int, keys: Keys) -> Manifest
         manifest.tables[table] = pieces_of(pieces, path)
     for view, state in _by_name(members.list("views", []), path):
         manifest.views[view] = view_of(state, path)
+    for table, history in _by_name(members.list("histories", []), path):
+        manifest.histories[table] = history_of(history, path)
     return manifest
 
 
@@ -193,6 +202,7 @@ def adopted(storage: RemoteStorage, manifest: Manifest, owner: int) -> Manifest:
             for table, pieces in manifest.tables.items()
         },
         views={view: view_of(_renamed(view_json(state), names), FOLDER) for view, state in manifest.views.items()},
+        histories={table: history.renamed(names) for table, history in manifest.histories.items()},
     )
 
 

@@ -44,6 +44,7 @@ from sqlengine.database.folder.log import Log, LogEnd
 from sqlengine.database.folder.log_entries import LogEntry, log_entries
 from sqlengine.database.folder.opening import check_is_new, owned, storage_of
 from sqlengine.database.folder.pieces import RowChanges, is_cheaper_anew
+from sqlengine.database.folder.saved_history import HistoryChanges, SavedHistory
 from sqlengine.database.folder.stored import State, Stored
 from sqlengine.database.folder.view_state import ViewChanges, ViewState
 
@@ -72,6 +73,14 @@ class Kept(Protocol):
 
     def view_images(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewChanges]:
         """All of the views. What the next checkpoint writes is as if nobody had asked."""
+        ...
+
+    def history_changes(self, definitions: Mapping[Place, Definition]) -> dict[Storage, HistoryChanges]:
+        """What has come to histories since the checkpoint before."""
+        ...
+
+    def history_images(self, definitions: Mapping[Place, Definition]) -> dict[Storage, HistoryChanges]:
+        """All of the histories."""
         ...
 
     def unread_views(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewState]:
@@ -153,12 +162,19 @@ class DatabaseFolder:
         """What there was when the database was opened; its rows are given once."""
         rows, self._state.rows = self._state.rows, {}
         views, self._state.views = self._state.views, {}
-        return Stored(self.definitions, rows, views, self._storage)
+        histories, self._state.histories = self._state.histories, {}
+        moments, self._state.moments = self._state.moments, {}
+        return Stored(self.definitions, rows, views, self._storage, histories, moments)
 
     @property
     def views(self) -> Mapping[Storage, ViewState]:
         """Views as the newest checkpoint has them."""
         return self._manifest.views
+
+    @property
+    def histories(self) -> Mapping[Storage, SavedHistory]:
+        """Histories as the newest checkpoint has them."""
+        return self._manifest.histories
 
     @property
     def keys(self) -> Keys:
@@ -276,11 +292,12 @@ class DatabaseFolder:
         since, self._state.since = self._state.since, {}
         rows = self._fixed_rows(manifest, kept, since)
         views = kept.view_changes(manifest.definitions)
+        histories = kept.history_changes(manifest.definitions)
         manifest.views.update(kept.unread_views(manifest.definitions))
 
         def write() -> None:
             try:
-                self._write(manifest, rows, views, first)
+                self._write(manifest, rows, views, histories, first)
                 self._written = True
             except Exception as error:
                 # What was fixed is not there: next time these tables are written whole.
@@ -309,11 +326,16 @@ class DatabaseFolder:
         return rows
 
     def _write(
-        self, manifest: Manifest, rows: Mapping[Storage, RowChanges], views: Mapping[Storage, ViewChanges], first: int
+        self,
+        manifest: Manifest,
+        rows: Mapping[Storage, RowChanges],
+        views: Mapping[Storage, ViewChanges],
+        histories: Mapping[Storage, HistoryChanges],
+        first: int,
     ) -> None:
         started = time.monotonic()
         self._lease.check()
-        checkpoint.save(self._storage, manifest, rows, views, self._settings.keys)
+        checkpoint.save(self._storage, manifest, rows, views, self._settings.keys, histories)
         self._manifest = manifest
         _log.info(
             "the checkpoint after epoch %d is complete",
@@ -352,7 +374,8 @@ class DatabaseFolder:
             log.append(bodies_of(EpochChanges()))
             log.close()
             filled = {table: changes for table, changes in rows.items() if changes.batches}
-            checkpoint.save(storage, manifest, filled, kept.view_images(definitions), keys)
+            views, histories = kept.view_images(definitions), kept.history_images(definitions)
+            checkpoint.save(storage, manifest, filled, views, keys, histories)
         except OSError as error:
             raise DatabaseError(
                 f"the backup {place} cannot be written: {error.strerror or error}",

@@ -34,8 +34,8 @@ from sqlengine.database.folder.log_files import contents, files_for, log_files, 
 
 __all__ = ["FORMAT", "EpochBodies", "Log", "LogEnd", "identity_of", "read_log"]
 
-FORMAT = 2
-"""The version of what stands in files of the log."""
+FORMAT = 3
+"""The version of what stands in files of the log. Since 3 epochs say when they were complete."""
 _OPENING_BYTES = 1 << 16
 
 

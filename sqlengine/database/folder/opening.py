@@ -136,7 +136,7 @@ def read_backup(path: str, keys: Keys, files: ColumnFiles | None = None) -> Stor
         raise DatabaseError(
             f"the backup {storage.place} cannot be read: {error.strerror or error}", hint="see to the folder"
         ) from error
-    return Stored(state.definitions, state.rows, state.views, storage)
+    return Stored(state.definitions, state.rows, state.views, storage, state.histories, state.moments)
 
 
 def _check_place(storage: Place) -> None:
@@ -311,4 +311,8 @@ def _read(storage: Place, manifest: Manifest, keys: Keys, files: ColumnFiles | N
         place = ("materialized view", *view)
         if place in state.definitions and state.definitions[place] == manifest.definitions.get(place):
             state.views[view] = found
+    for table, history in manifest.histories.items():
+        is_table = ("table", *table) in state.definitions
+        if table in state.views or (is_table and not (table in state.rows and state.rows[table].anew)):
+            state.histories[table] = history
     return state, end

@@ -9,6 +9,7 @@ from connectors.memory.column_files import ColumnFiles, filed
 from runtime.checkpoint.storage import Storage as Files
 from runtime.core.changelog import ChangelogBatch
 from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage
+from sqlengine.database.folder.saved_history import SavedHistory
 from sqlengine.database.folder.view_state import ViewState
 
 __all__ = ["State", "Stored", "StoredRows"]
@@ -33,6 +34,10 @@ class Stored:
     tables: dict[Storage, StoredRows]
     views: dict[Storage, ViewState]
     storage: Files
+    histories: dict[Storage, SavedHistory] = field(default_factory=dict)
+    """Those of tables and views that have the rows of the checkpoint."""
+    moments: dict[int, int] = field(default_factory=dict)
+    """When epochs after the checkpoint were complete, by their numbers."""
 
 
 @dataclass(slots=True)
@@ -45,9 +50,13 @@ class State:
     views: dict[Storage, ViewState] = field(default_factory=dict)
     since: dict[Storage, list[ChangelogBatch] | None] = field(default_factory=dict)
     files: ColumnFiles | None = None
+    histories: dict[Storage, SavedHistory] = field(default_factory=dict)
+    moments: dict[int, int] = field(default_factory=dict)
 
     def add(self, changes: EpochChanges, epoch: int | None = None) -> None:
         """Take in an epoch; with its number, the tables' rows are kept, too."""
+        if epoch is not None and changes.moment is not None:
+            self.moments[epoch] = changes.moment
         for place, definition in changes.definitions.items():
             # At the end, also when it was there: views are made in this order.
             self.definitions.pop(place, None)
@@ -70,6 +79,7 @@ class State:
         self.since[storage] = None
         if epoch is not None:
             self.rows[storage] = StoredRows(anew=True)
+            self.histories.pop(storage, None)
 
     def _add_rows(self, storage: Storage, batches: Sequence[ChangelogBatch], epoch: int) -> None:
         rows = self.rows.setdefault(storage, StoredRows())

@@ -120,6 +120,15 @@ class FakeCatalog:
     def batch(self) -> bool:
         return False
 
+    @property
+    def now(self) -> int | None:
+        return 0
+
+    def past(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int) -> OpenTable:
+        found = self.resolve(path, span, options)
+        assert isinstance(found, OpenTable)
+        return found
+
     def kept_query(self, path: tuple[str, ...]) -> CatalogView | None:
         return None
 

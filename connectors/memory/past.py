@@ -1,0 +1,258 @@
+"""What has changed in a table in memory, for as long as somebody may ask what it was: rows as of a moment.
+
+Changes are kept as they are shown, with the moment of their epoch. The past is read backwards: from the rows as they are
+now, without what has come since, and with what has gone. So keeping it costs as much as there are changes, reading it as
+much as the table and the changes since have rows, and what is old is forgotten from the front.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.memory.column_files import ColumnFiles
+from connectors.memory.rows import RowStore, TableVersion
+from runtime.core.changelog import UPDATE_AFTER, ChangelogBatch
+from runtime.kernels.grouping import distinct_rows
+from runtime.state.keyed import KeyIndex
+
+__all__ = ["Since", "TableHistory"]
+
+_SIGN = "sign of a change"
+_MOMENT = "moment of a change"
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What has changed in a table since a moment. Any thread may read it.
+
+    Args:
+        changes: rows, their signs and their moments; those before `start` are older.
+        place: the number of the last change before the moment, in all that there ever were: it tells one past from
+            another.
+    """
+
+    changes: TableVersion
+    start: int
+    place: int
+
+
+class TableHistory:
+    """How a table has changed. One thread at a time writes; `since` is called while nobody does.
+
+    Args:
+        schema: the columns of the table.
+        keys: the positions of its primary key; none for a bag.
+        retention: how long changes are kept, milliseconds.
+        files: where many changes are kept; None: in memory.
+    """
+
+    def __init__(self, schema: pa.Schema, keys: Sequence[int], retention: int, files: ColumnFiles | None) -> None:
+        self.schema = schema
+        self.retention = retention
+        self.began: int | None = None
+        """The first moment of which the rows are known; None before the table is shown."""
+        self._keys = tuple(keys)
+        self._rows = RowStore(pa.schema([*schema, pa.field(_SIGN, pa.int8()), pa.field(_MOMENT, pa.int64())]), files)
+        self._heard: list[ChangelogBatch] = []
+        self._moments = array("q")
+        """The moments of epochs that have changed the table, ascending."""
+        self._ends = array("q")
+        """The number of all changes up to the end of each of them, also of those that are forgotten."""
+        self._forgotten = 0
+        self._known: WeakValueDictionary[int, TableVersion] = WeakValueDictionary()
+
+    @property
+    def store(self) -> RowStore:
+        """Where changed rows are kept."""
+        return self._rows
+
+    @property
+    def rows(self) -> int:
+        """How many changed rows are kept."""
+        return self._rows.size
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what is kept. From any thread."""
+        return self._rows.nbytes + 16 * len(self._moments)
+
+    @property
+    def newest(self) -> int | None:
+        """When the table has changed last, as far as it is known."""
+        return self._moments[-1] if self._moments else None
+
+    @property
+    def changed(self) -> int:
+        """The number of all changes that there ever were."""
+        return self._forgotten + self._rows.size
+
+    def oldest(self, now: int) -> int | None:
+        """The first moment of which the rows are known."""
+        return None if self.began is None else max(self.began, now - self.retention)
+
+    def keep_for(self, retention: int, now: int) -> None:
+        """Keep changes for another time from now on. What is forgotten already stays so."""
+        self.began = self.oldest(now)
+        self.retention = retention
+
+    def hear(self, changes: Sequence[ChangelogBatch]) -> None:
+        """The table shows changes; `note` says when."""
+        self._heard += changes
+
+    def begin(self, moment: int) -> None:
+        """From now on changes are kept; the rows are known as they are at that moment."""
+        self._heard = []
+        if self.began is None:
+            self.began = moment
+
+    def note(self, moment: int) -> None:
+        """What was heard is an epoch that was complete at a moment, which is not before the last one."""
+        changes, self._heard = [batch for batch in self._heard if len(batch)], []
+        if self.began is None:
+            self.began = moment
+            return
+        for batch in changes:
+            self._append(batch, moment)
+        self._end(moment)
+        self.forget(moment)
+
+    def _append(self, batch: ChangelogBatch, moment: int) -> None:
+        if self._keys and batch.kinds is not None:
+            # Before a new image there is the old one, which alone is read backwards.
+            batch = batch.filter(np.asarray(batch.kinds) != UPDATE_AFTER)
+        columns = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(batch.decoded().rows.columns, self.schema, strict=True)
+        ]
+        signs = pa.array(batch.signs().astype(np.int8))
+        moments = pa.array(np.full(len(batch), moment, np.int64))
+        self._rows.append(pa.RecordBatch.from_arrays([*columns, signs, moments], schema=self._rows.schema))
+
+    def _end(self, moment: int) -> None:
+        """An epoch ends behind what is kept so far."""
+        if self._moments and self._moments[-1] == moment:
+            self._ends[-1] = self.changed
+        elif self.changed > (self._ends[-1] if self._ends else self._forgotten):
+            self._moments.append(moment)
+            self._ends.append(self.changed)
+
+    def forget(self, now: int) -> None:
+        """Drop what nobody may ask for any more. Costs as much as is dropped."""
+        old = bisect_right(self._moments, now - self.retention)
+        if old > len(self._moments) // 2:
+            self._forgotten += self._rows.drop_front(self._ends[old - 1] - self._forgotten)
+            del self._moments[:old]
+            del self._ends[:old]
+
+    # --- read
+
+    def since(self, moment: int) -> Since:
+        """What has changed since a moment that is not before `oldest`."""
+        epoch = bisect_right(self._moments, moment)
+        if epoch == len(self._moments):
+            place = self.changed
+        elif epoch:
+            place = self._ends[epoch - 1]
+        else:
+            place = self._start()
+        return Since(self._rows.version(), place - self._forgotten, place)
+
+    def _start(self) -> int:
+        """The number of changes before the first epoch of which the moment is kept."""
+        moments = np.asarray(self._rows.version().rows([_MOMENT]).column(0))
+        return self._forgotten + int(np.searchsorted(moments, self._moments[0], "left"))
+
+    def rows_before(self, now: TableVersion, since: Since) -> TableVersion:
+        """The rows as they were before some changes. The same object as long as somebody has it.
+
+        Args:
+            now: the rows after all of them.
+        """
+        if since.start == since.changes.num_rows:
+            return now
+        known = self._known.get(since.place)
+        if known is None:
+            later = since.changes.rows().slice(since.start).combine_chunks().to_batches()[0]
+            rows = pa.RecordBatch.from_arrays(later.columns[:-2], schema=self.schema)
+            signs = np.asarray(later.column(later.num_columns - 2))
+            known = _keyed(now, rows, signs, self._keys) if self._keys else _bag(now, rows, signs)
+            self._known[since.place] = known
+        return known
+
+    # --- kept in files
+
+    def written(self, after: int) -> list[pa.RecordBatch]:
+        """The changes that are kept behind a number of all that there ever were, with signs and moments."""
+        return self._rows.version().rows().slice(max(after - self._forgotten, 0)).to_batches()
+
+    @property
+    def first(self) -> int:
+        """The number of changes that are forgotten."""
+        return self._forgotten
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """The columns of `written`."""
+        return self._rows.schema
+
+    def restore(self, changes: Sequence[pa.RecordBatch], began: int) -> None:
+        """Go on from what `written` has given; the rows of the table are those behind it."""
+        self._heard, self.began = [], began
+        for batch in changes:
+            self._rows.append(batch)
+        if self._rows.size:
+            moments = np.asarray(self._rows.version().rows([_MOMENT]).column(0))
+            ends = np.flatnonzero(np.r_[moments[1:] != moments[:-1], True])
+            self._moments = array("q", moments[ends].tobytes())
+            self._ends = array("q", (ends + 1).astype(np.int64).tobytes())
+
+
+def _keyed(now: TableVersion, later: pa.RecordBatch, signs: np.ndarray, keys: Sequence[int]) -> TableVersion:
+    """The first change of each key says what it was: the row that goes, or none before a row that comes."""
+    columns = [later.column(i) for i in keys]
+    index = KeyIndex([column.type for column in columns])
+    slots, _ = index.insert(columns, len(later))
+    first = distinct_rows(slots)
+    back = later.take(pa.array(first[signs[first] < 0]))
+
+    def counts(rows: pa.RecordBatch, before: np.ndarray) -> np.ndarray:
+        return np.where(index.find([rows.column(i) for i in keys], len(rows)) >= 0, 0, before)
+
+    return now.recounted(counts, back, np.ones(len(back), np.int32))
+
+
+def _bag(now: TableVersion, later: pa.RecordBatch, signs: np.ndarray) -> TableVersion:
+    """What has come goes as often as it has, and the other way round."""
+    index = KeyIndex(later.schema.types, exact=True)
+    slots, _ = index.insert(later.columns, len(later))
+    net = np.zeros(index.capacity, np.int64)
+    np.add.at(net, slots, signs)
+    surplus = np.maximum(net, 0)
+
+    def counts(rows: pa.RecordBatch, before: np.ndarray) -> np.ndarray:
+        found = index.find(rows.columns, len(rows))
+        at = np.flatnonzero((found >= 0) & (before > 0))
+        at = at[surplus[found[at]] > 0]
+        if len(at) == 0:
+            return before
+        at = at[np.argsort(found[at], kind="stable")]
+        ordered, held = found[at], before[at].astype(np.int64)
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        total = np.cumsum(held) - held
+        earlier = total - np.repeat(total[starts], np.diff(np.r_[starts, len(at)]))
+        gone = np.clip(surplus[ordered] - earlier, 0, held)
+        np.subtract.at(surplus, ordered, gone)
+        left = before.copy()
+        left[at] -= gone.astype(left.dtype)
+        return left
+
+    first = distinct_rows(slots)
+    first = first[net[slots[first]] < 0]
+    return now.recounted(counts, later.take(pa.array(first)), (-net[slots[first]]).astype(np.int32))

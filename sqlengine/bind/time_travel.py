@@ -1,0 +1,77 @@
+"""`t FOR SYSTEM_TIME AS OF moment`: a table as it was after the last epoch that was complete at a constant moment."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp
+
+from connectors.memory.snapshot import PastRows
+from planner.logical.nodes import LogicalNode
+from runtime.core.errors import BindError, TypeMismatchError, with_article
+from runtime.core.types import TypeRoot, timestamp_ltz
+from runtime.eval.constant import fold_constant
+from runtime.expr.analysis import contains, is_deterministic, is_dynamic
+from runtime.expr.nodes import Cast, Parameter
+from sqlengine.bind.expression import ExpressionBinder
+from sqlengine.bind.hints import table_options
+from sqlengine.bind.scan import scan_table
+from sqlengine.bind.scope import Scope
+from sqlengine.bind.session import Clause, QueryEnv
+from sqlengine.catalog.objects import CatalogTable
+from sqlengine.parse.nodes import FunctionCall
+from sqlengine.parse.spans import span_of
+
+__all__ = ["is_constant_moment", "past_scan"]
+
+_EXAMPLE = "for example TIMESTAMP '2024-01-01 12:00:00', in the session's time zone, or TO_TIMESTAMP_LTZ(0, 3)"
+
+
+def is_constant_moment(table: exp.Table) -> bool:
+    """Whether a table is to be read as of a moment, and not as of a time of the other side of a join."""
+    time = table.args["version"].expression
+    if isinstance(time, FunctionCall) and time.name.upper() == "PROCTIME":
+        return False
+    return time.find(exp.Column) is None or time.find(exp.Query) is not None
+
+
+def past_scan(tree: exp.Table, env: QueryEnv) -> tuple[LogicalNode, CatalogTable]:
+    """The plan of a table as of a moment, and the table.
+
+    Raises:
+        TypeMismatchError: E1233, the moment is no timestamp, or not a constant.
+        PlanningError: E1721, nobody knows what the table was then.
+    """
+    moment = _moment(tree.args["version"].expression, env)
+    path = tuple(p.name for p in tree.parts)
+    found = env.context.past(path, span_of(tree), table_options(tree), moment)
+    as_of = found.source.as_of if isinstance(found.source, PastRows) else ""
+    return scan_table(found, env, span_of(tree), name=f"{found.table.path} as of {as_of}"), found.table
+
+
+def _moment(tree: exp.Expr, env: QueryEnv) -> int:
+    """Milliseconds since 1970."""
+    bound = ExpressionBinder(env, Scope(), Clause("FOR SYSTEM_TIME AS OF", subqueries=False)).bind(tree)
+    functions, now = env.context.functions, env.context.now
+    if contains(bound, Parameter):
+        raise BindError(
+            "FOR SYSTEM_TIME AS OF takes no parameter",
+            code="E1250",
+            span=span_of(tree),
+            hint="write the time into the statement: what is read belongs to its plan",
+        )
+    if bound.type.root not in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.DATE):
+        raise _refused(f"takes a timestamp, and this is {with_article(bound.type.with_nullable(True))}", tree, _EXAMPLE)
+    if not is_deterministic(bound, functions):
+        raise _refused("takes a constant, and this is another value each time", tree, _EXAMPLE)
+    if now is None and is_dynamic(bound, functions):
+        raise _refused("takes a constant where a query is kept: the time now is another one later", tree, _EXAMPLE)
+    instant = Cast(bound, timestamp_ltz(3), span=span_of(tree))
+    value = fold_constant(instant, functions, env.context.time_zone, now or 0)
+    if value.value is None:
+        raise _refused("takes a timestamp, and this is NULL", tree, _EXAMPLE)
+    moment = pa.array([value.value], value.type.arrow).cast(pa.timestamp("ms", "UTC"), safe=False)
+    return int(moment.cast(pa.int64())[0].as_py())
+
+
+def _refused(message: str, tree: exp.Expr, hint: str) -> TypeMismatchError:
+    return TypeMismatchError(f"FOR SYSTEM_TIME AS OF {message}", code="E1233", span=span_of(tree), hint=hint)
