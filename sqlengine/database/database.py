@@ -200,7 +200,9 @@ class Database:
         elif not published and (stale is shown.stale or stale == shown.stale):
             return
         changed = {table: table.held_version() for table in published}
-        shown = shown.after(changed, stale, epoch=shown.epoch + (not caught_up))
+        # Of an epoch that never was there, before a restart or after this one, no number is that of another.
+        epoch = shown.epoch if caught_up else max(shown.epoch + 1, self.clock.now())
+        shown = shown.after(changed, stale, epoch=epoch)
         with self.showing:
             self.shown = shown
             for table in published:

@@ -25,7 +25,7 @@ class Shown:
     """All tables and views after an epoch. It never changes: a newer one takes its place.
 
     Args:
-        epoch: counts the changes of rows and definitions.
+        epoch: its number: the time of its end in milliseconds, or one more than that of the epoch before.
         catalogs: the definitions that sessions share.
         memory: the tables in memory and the contents of materialized views, by `storage`.
         versions: their rows.

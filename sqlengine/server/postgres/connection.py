@@ -22,7 +22,8 @@ from sqlengine.server.postgres.portal import Portal
 from sqlengine.server.postgres.quick import QuickLookups
 from sqlengine.server.postgres.session import ClientSession, Named
 from sqlengine.server.postgres.sqlstate import PgError, error_fields, notice_fields
-from sqlengine.server.postgres.statements import Outcome, Statement
+from sqlengine.server.postgres.statements import Outcome, SharedPiece, Statement
+from sqlengine.server.postgres.subscribing import Subscription, too_slow
 from sqlengine.server.postgres.types import TYPES, Described
 from sqlengine.server.postgres.wire import Wire
 from sqlengine.server.postgres.words import split
@@ -35,6 +36,8 @@ __all__ = ["Connection"]
 T = TypeVar("T")
 _log = Log("server")
 _NOTHING = object()
+_LAST_WORDS_SECONDS = 10.0
+"""A client that is dropped has so long to read why."""
 
 
 class Connection:
@@ -101,6 +104,13 @@ class Connection:
         self._tell_error(PgError("57P01", why), severity="FATAL")
         self.session.cancel(why)
         self._wire.close()
+
+    def _drop(self) -> None:
+        """The client of a subscription does not read."""
+        self._tell_error(too_slow(), severity="FATAL")
+        self.session.cancel("the client does not read")
+        self._wire.close()
+        self._loop.call_later(_LAST_WORDS_SECONDS, self._wire.abort)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._thread, work)
@@ -366,6 +376,8 @@ class Connection:
         self._tell_notices(outcome.notices)
         outcome.notices = ()
         self.session.stops_by(outcome.stop)
+        if isinstance(outcome.pieces, Subscription):
+            outcome.pieces.when_behind(lambda: self._loop.call_soon_threadsafe(self._drop))
         if outcome.copy_in is not None:
             await self._take_copy(outcome)
         elif outcome.columns is not None:
@@ -395,11 +407,17 @@ class Connection:
             piece = next(pieces, None)
             if piece is None:
                 return _NOTHING
-            if copying is not None:
-                if copying.format == "binary" and portal.count == len(piece[0]):
-                    return first_binary_piece(piece, columns, copying)
-                return copy_piece(piece, columns, copying, zone)
-            return encoded(piece, columns, formats, zone)
+            first = copying is not None and copying.format == "binary" and portal.count == len(piece[0])
+
+            def made() -> Any:
+                if copying is None:
+                    return encoded(piece, columns, formats, zone)
+                return (first_binary_piece(piece, columns, copying) if first
+                        else copy_piece(piece, columns, copying, zone))  # fmt: skip
+
+            if isinstance(piece, SharedPiece):
+                return piece.made((copying, tuple(formats), zone, first), made)
+            return made()
 
         while (data := await self._in_thread(lambda: session.run(next_bytes))) is not _NOTHING:
             self._wire.send(data)

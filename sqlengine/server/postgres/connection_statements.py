@@ -13,12 +13,12 @@ from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.server.postgres import commands as c
 from sqlengine.server.postgres.copying import CopyReader
-from sqlengine.server.postgres.engine import Subscription
 from sqlengine.server.postgres.parameter_values import from_wire
 from sqlengine.server.postgres.portal import Portal, Pump
 from sqlengine.server.postgres.settings import milliseconds
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import Outcome, Statement, rows_outcome
+from sqlengine.server.postgres.subscribing import Subscription
 from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of
 from sqlengine.server.postgres.words import with_back_ticks
 from sqlengine.statements.planning import object_schema

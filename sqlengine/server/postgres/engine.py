@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from runtime.core.changelog import KIND_NAMES, ChangelogBatch
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
@@ -26,7 +26,7 @@ from sqlengine.server.postgres.statements import Outcome, Piece
 from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of, type_of
 from sqlengine.server.postgres.words import scan
 
-__all__ = ["EngineStatement", "Subscription"]
+__all__ = ["EngineStatement", "carried"]
 
 T = TypeVar("T")
 
@@ -65,14 +65,11 @@ class EngineStatement:
             # They change nothing, and only their answer tells its columns.
             self._shown = self._spoken(lambda: environment.execute_sql(text))
             self.columns = columns_of(self._shown.schema)
-        elif isinstance(self._parsed, st.Subscribe):
-            self._shown = self._spoken(lambda: environment.execute_sql(text))
-            self.columns = (_EPOCH, _OP, *columns_of(self._shown.schema))
 
     @property
     def defines(self) -> bool:
         """Whether it changes definitions, which take effect at once and stay when a transaction is rolled back."""
-        return not isinstance(self._parsed, (*_PREPARED, *_SHOWN_AT_ONCE, st.Subscribe, st.Set, st.Reset))
+        return not isinstance(self._parsed, (*_PREPARED, *_SHOWN_AT_ONCE, st.Set, st.Reset))
 
     @property
     def is_query(self) -> bool:
@@ -95,14 +92,6 @@ class EngineStatement:
         else:
             result = self._spoken(lambda: self._environment.execute_sql(self._text))
         notices = [str(warning) for warning in result.warnings]
-        if isinstance(self._parsed, st.Subscribe):
-            return Outcome(
-                lambda count: f"SUBSCRIBE {count}",
-                self.columns or (_EPOCH, _OP, *columns_of(result.schema)),
-                Subscription(result),
-                notices,
-                result.cancel,
-            )
         if self.columns is not None or isinstance(self._parsed, _SHOWN_AT_ONCE):
             columns = self.columns if self._prepared is not None else columns_of(result.schema)
             return Outcome(self._tag(), columns, _final_rows(result), notices, result.cancel)
@@ -220,29 +209,3 @@ def _offsets(column: pa.Array) -> pa.Array:
     for size in column.value_lengths().to_pylist():
         ends.append(ends[-1] + (size or 0))
     return pa.array(ends, pa.int32())
-
-
-_EPOCH = Described("epoch", TYPES["int8"])
-_OP = Described("op", TYPES["text"])
-
-
-class Subscription:
-    """The changes of a table or view: first its rows, as insertions of one epoch, then each epoch as it ends.
-
-    Epochs are numbered from 1 in each subscription.
-    """
-
-    def __init__(self, result: Result) -> None:
-        self._result = result
-
-    def __iter__(self) -> Iterator[Piece]:
-        schema = self._result.schema
-        kinds = pa.array(KIND_NAMES)
-        for epoch, batch in enumerate(self._result.changes(), 1):
-            operations = kinds.take(pa.array(batch.kinds_or_inserts()))
-            start = 0
-            for piece in pieces_of(batch.rows, schema):
-                size = len(piece[0]) if piece else 0
-                numbers = pa.array([epoch], pa.int64()).take(pa.nulls(size, pa.int8()).fill_null(0))
-                yield [numbers, operations.slice(start, size), *piece]
-                start += size

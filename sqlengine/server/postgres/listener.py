@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from runtime.core.errors import SqlEngineError, did_you_mean
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.server.feeds import Feeds
 from sqlengine.server.lookups import Indices
 from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.catalogue import Catalogues
@@ -57,6 +58,7 @@ class PostgresServer:
         self._numbers = itertools.count(1)
         self._connections: dict[int, Connection] = {}
         self._catalogues = Catalogues(environment)
+        self._feeds = Feeds(environment.session.database)
         self.lookups = Together(Indices(environment.session.database))
         self._server: asyncio.Server | None = None
         self._served = 0
@@ -137,7 +139,9 @@ class PostgresServer:
 
         def session_of(connection: Connection) -> ClientSession:
             environment = self._environment.new_session()
-            session = ClientSession(environment, self._catalogues, connection.number, connection.tell_setting)
+            session = ClientSession(
+                environment, self._catalogues, self._feeds, connection.number, connection.tell_setting
+            )
             if database != environment.session.catalogs.current_catalog:
                 environment.execute_sql(f"USE CATALOG `{database.replace('`', '``')}`")
             session.settings.fix("session_authorization", hello.user)

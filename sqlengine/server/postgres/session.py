@@ -10,6 +10,7 @@ from runtime.core.cancellation import Cancellation
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.database.session import TIME_ZONE
 from sqlengine.parameters.point_lookup import PointLookup
+from sqlengine.server.feeds import Feeds
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.commands import read as read_command
 from sqlengine.server.postgres.connection_statements import ConnectionStatement
@@ -19,6 +20,7 @@ from sqlengine.server.postgres.portal import Portal
 from sqlengine.server.postgres.settings import Settings, milliseconds
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import Statement
+from sqlengine.server.postgres.subscribing import SubscribeStatement
 from sqlengine.server.postgres.transactions import Transaction
 from sqlengine.server.postgres.types import PgType
 
@@ -47,12 +49,18 @@ class ClientSession:
     Args:
         environment: its own.
         catalogues: what answers questions about the catalogue, shared by all connections.
+        feeds: what subscriptions read, shared, too.
         number: of the connection.
         changed: called with each setting that the client must be told of.
     """
 
     def __init__(
-        self, environment: TableEnvironment, catalogues: Catalogues, number: int, changed: Callable[[str, str], object]
+        self,
+        environment: TableEnvironment,
+        catalogues: Catalogues,
+        feeds: Feeds,
+        number: int,
+        changed: Callable[[str, str], object],
     ) -> None:
         self.number = number
         self.environment = environment
@@ -65,6 +73,7 @@ class ClientSession:
         self.skips = False
         """Whether an error was told and messages are passed over until Sync."""
         self._catalogues = catalogues
+        self._feeds = feeds
         self._cursors: dict[str, Portal] = {}
         self._running = threading.Lock()
         self._cancellation: Cancellation | None = None
@@ -80,6 +89,9 @@ class ClientSession:
         if command is not None:
             return ConnectionStatement(self, command)
         self.transaction.check()
+        subscribe = SubscribeStatement.read(self.environment, self._feeds, text)
+        if subscribe is not None:
+            return subscribe
         catalogue = self._catalogues.statement(text, self)
         if catalogue is not None:
             return catalogue

@@ -188,6 +188,10 @@ class Wire(asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=_WRITE_BEHIND)
 
+    def abort(self) -> None:
+        """End the connection, whatever is not yet sent."""
+        self._require().abort()
+
     def close(self) -> None:
         """Send what is left and end the connection."""
         self._require().close()

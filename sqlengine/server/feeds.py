@@ -1,0 +1,199 @@
+"""What has changed in tables and views that clients subscribe to, epoch by epoch, once for all subscribers.
+
+A feed hears what readers are shown and keeps it, up to a bound. A subscriber has a position in it and nothing of its own,
+so that a thousand of them cost what one costs, whoever reads slowly keeps nobody up, and a client that has lost its
+connection goes on behind the last epoch that it has seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from connectors.memory import MemoryTable
+from connectors.memory.rows import TableVersion
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.wakeup import Wakeup
+from sqlengine.database.database import Database
+
+T = TypeVar("T")
+
+__all__ = ["Behind", "Feed", "Feeds", "Follower", "Shared", "Start"]
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of changes that a feed keeps while somebody follows it."""
+_ALONE_BYTES = 8 * 1024 * 1024
+"""While nobody does."""
+_ENCODED = 16
+"""The newest epochs keep the bytes that were made of them."""
+
+
+class Behind(Exception):
+    """A follower, or an epoch that is asked for, is further back than changes are kept. `since`: the oldest epoch behind
+    which one may go on."""
+
+    def __init__(self, since: int) -> None:
+        super().__init__(since)
+        self.since = since
+
+
+class Shared:
+    """The changes of an epoch. What is made of them for one subscriber is there for the others (`made`)."""
+
+    __slots__ = ("_guard", "_made", "batch", "epoch")
+
+    def __init__(self, epoch: int, batch: ChangelogBatch) -> None:
+        self.epoch = epoch
+        self.batch = batch
+        self._made: dict[object, Any] = {}
+        self._guard = threading.Lock()
+
+    def made(self, key: object, make: Callable[[], T]) -> T:
+        """What `make` gives, or has given for the same key."""
+        with self._guard:
+            found = self._made.get(key, self)
+            if found is self:
+                found = self._made[key] = make()
+            return found
+
+    def forget(self) -> None:
+        """What was made is made again when somebody asks."""
+        self._made = {}
+
+
+class Follower:
+    """A position in a feed.
+
+    Args:
+        wakeup: is woken when there is more.
+    """
+
+    def __init__(self, feed: Feed, position: int, wakeup: Wakeup) -> None:
+        self._feed = feed
+        self.position = position
+        self.wakeup = wakeup
+        self.on_behind: Callable[[], object] | None = None
+        """Called once when it is too far behind; from the thread that changes the table."""
+
+    def take(self) -> tuple[list[Shared], int]:
+        """What has come since the last time, and the epoch up to which that is all. Raises Behind."""
+        return self._feed.take(self)
+
+    def close(self) -> None:
+        """It follows no more."""
+        self._feed.forget(self)
+
+
+class Feed:
+    """The newest changes of a table. Made while nobody changes the table: `begin` is the epoch of its rows then."""
+
+    def __init__(self, database: Database, table: MemoryTable, begin: int) -> None:
+        self._database = database
+        # Who is followed lets no changes gather; what is published is heard below, when it is shown.
+        self._reader = table.follow()
+        self._reader.seek(table.token)
+        self._entries: deque[Shared] = deque()
+        self._first = 0
+        self._bytes = 0
+        self._since = self._last = begin
+        self._followers: set[Follower] = set()
+        self._guard = threading.Lock()
+        table.tell(self)
+
+    def hear(self, changes: Sequence[ChangelogBatch]) -> None:
+        """Readers are shown changes. Called while `Database.showing` is held."""
+        while self._reader.poll(1) is not None:
+            pass
+        batch = ChangelogBatch.concat([change.decoded() for change in changes if len(change)])
+        if not len(batch):
+            return
+        with self._guard:
+            self._last = max(self._last + 1, self._database.shown.epoch)
+            self._entries.append(Shared(self._last, batch))
+            self._bytes += batch.rows.nbytes
+            if len(self._entries) > _ENCODED:
+                self._entries[-_ENCODED - 1].forget()
+            most = MOST_BYTES if self._followers else _ALONE_BYTES
+            while self._bytes > most and len(self._entries) > 1:
+                gone = self._entries.popleft()
+                self._bytes -= gone.batch.rows.nbytes
+                self._first += 1
+                self._since = gone.epoch
+            followers = tuple(self._followers)
+            behind = [f for f in followers if f.position < self._first]
+            self._followers.difference_update(behind)
+        for follower in followers:
+            if follower in behind and follower.on_behind is not None:
+                follower.on_behind()
+            follower.wakeup.wake()
+
+    def follow(self, wakeup: Wakeup, after: int | None) -> Follower:
+        """From now on, or from behind an epoch. Raises Behind."""
+        with self._guard:
+            position = self._first + len(self._entries)
+            if after is not None:
+                if after < self._since:
+                    raise Behind(self._since)
+                position -= sum(1 for entry in self._entries if entry.epoch > after)
+            follower = Follower(self, position, wakeup)
+            self._followers.add(follower)
+            return follower
+
+    def take(self, follower: Follower) -> tuple[list[Shared], int]:
+        """See `Follower.take`."""
+        with self._database.showing, self._guard:
+            if follower.position < self._first:
+                raise Behind(self._since)
+            start = follower.position - self._first
+            found = [self._entries[i] for i in range(start, len(self._entries))]
+            follower.position += len(found)
+            return found, max(self._database.shown.epoch, self._last)
+
+    def forget(self, follower: Follower) -> None:
+        """Somebody follows no more."""
+        with self._guard:
+            self._followers.discard(follower)
+
+    def close(self) -> None:
+        """The table is gone."""
+        self._reader.close()
+
+
+class Start:
+    """Where a subscription begins: a follower, and the rows that were there, as of `epoch`."""
+
+    def __init__(self, follower: Follower, rows: TableVersion | None, epoch: int) -> None:
+        self.follower = follower
+        self.rows = rows
+        self.epoch = epoch
+
+
+class Feeds:
+    """The feeds of a database; a table has one from its first subscription on."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._feeds: dict[MemoryTable, Feed] = {}
+
+    def start(self, table: MemoryTable, wakeup: Wakeup, *, snapshot: bool, after: int | None) -> Start:
+        """Follow a table. Called with the lock of tables held. Raises Behind; ValueError for an epoch to come."""
+        database = self._database
+        self._prune()
+        # What it has let gather is taken in, and shown.
+        table.version()
+        database.show(caught_up=True)
+        with database.showing:
+            epoch, rows = database.shown.epoch, database.shown.versions[table]
+        feed = self._feeds.get(table)
+        if feed is None:
+            feed = self._feeds[table] = Feed(database, table, epoch)
+        if after is not None and after > epoch:
+            raise ValueError(epoch)
+        return Start(feed.follow(wakeup, after), rows if snapshot else None, epoch)
+
+    def _prune(self) -> None:
+        there = set(self._database.memory.values())
+        for table in [table for table in self._feeds if table not in there]:
+            self._feeds.pop(table).close()
