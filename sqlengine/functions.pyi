@@ -952,6 +952,12 @@ def percentile_disc(comparable: Operand, fraction: Operand, /) -> Expression:
     SQL: PERCENTILE_DISC(<COMPARABLE>, <FRACTION>)
     """
 
+def pg_at_time_zone(timestamp: Operand, string: Operand, /) -> Expression:
+    """A timestamp as the instant at which the clocks of a zone show it; an instant as what they show.
+
+    SQL: PG_AT_TIME_ZONE(time, zone)
+    """
+
 def pg_divide(numeric: Operand, numeric2: Operand, /) -> Expression:
     """The quotient of exact numbers with 16 digits behind the point, as PostgreSQL's numeric.
 
@@ -998,6 +1004,12 @@ def pg_jsonb_has_any(variant: Operand, array_string: Operand, /) -> Expression:
     """jsonb ?| keys: whether one of them is a key.
 
     SQL: PG_JSONB_HAS_ANY(<VARIANT>, <ARRAY<STRING>>)
+    """
+
+def pg_jsonb_set(variant: Operand, array_string: Operand, variant2: Operand, boolean: Operand, /) -> Expression:
+    """JSONB_SET: the value with another one where the path leads to; the last step is added if it is not there.
+
+    SQL: PG_JSONB_SET(<VARIANT>, <ARRAY<STRING>>, <VARIANT>, <BOOLEAN>)
     """
 
 def pg_jsonb_shown(variant: Operand, /) -> Expression:
@@ -1058,6 +1070,12 @@ def pg_round_even(approximate_numeric: Operand, /) -> Expression:
     """The nearest whole number, halves to the even one.
 
     SQL: PG_ROUND_EVEN(<APPROXIMATE_NUMERIC>)
+    """
+
+def pg_timestamptz(character: Operand, /) -> Expression:
+    """The text as a timestamp with time zone: at the offset that it ends with, else in the session's zone.
+
+    SQL: PG_TIMESTAMPTZ(<CHARACTER>)
     """
 
 def pi() -> Expression:

@@ -15,8 +15,9 @@ from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode, Sink
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
-from runtime.core.types import DataType, TypeRoot
+from runtime.core.types import BOOLEAN, DataType, TypeRoot
 from runtime.eval.constant import fold_constant
+from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import Column, Expr, Literal, fresh_column
 from runtime.expr.typing import explicit_cast, implicit_cast
 from runtime.spi.abilities import SupportsOverwrite, SupportsReplacement
@@ -24,6 +25,7 @@ from runtime.spi.sink import SinkTable
 from sqlengine.bind.binder import bind_expression, source_query
 from sqlengine.bind.coerce import cast_to, with_types
 from sqlengine.bind.construct import cast_explicitly
+from sqlengine.bind.operators import scalar_function
 from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
 from sqlengine.catalog.objects import BindContext, CatalogTable, ComputedColumn, MetadataColumn, PhysicalColumn
@@ -72,7 +74,9 @@ def bind_insert(
     _check_values(statement, len(columns or target) - len(static), table.path.name)
     query = source if source is not None else source_query(statement.query.query, context)
     spans = item_spans(statement.query.query, len(query.names))
-    plan = bind_insert_source(query, target, table.path.name, columns, static, spans)
+    assigns = statement.assigns and isinstance(statement.query.query, exp.Values)
+    functions = context.functions if assigns else None
+    plan = bind_insert_source(query, target, table.path.name, columns, static, spans, functions)
     span = statement.table.span
     return Sink(plan, sink, str(table.path), statement.overwrite, statement.on_conflict, span=span)
 
@@ -156,15 +160,17 @@ def bind_insert_source(
     columns: Sequence[str] = (),
     static: Mapping[str, Expr] | None = None,
     spans: Sequence[Span | None] = (),
+    assigning: FunctionRegistry | None = None,
 ) -> LogicalNode:
     """The query's plan with its columns in the target's order and types. `columns`: target columns in the order of
     the query's columns, all but the static ones when empty. `spans`: where each column of the query is written.
+    `assigning`: texts become what their columns are, as in PostgreSQL, by these functions.
     """
     static = static or {}
     places = list(spans) or [None] * len(query.names)
     known = [p for p in places if p is not None]
     whole = Span(min(p.start for p in known), max(p.end for p in known)) if known else None
-    insertion = _Insertion(query, target, table, static)
+    insertion = _Insertion(query, target, table, static, assigning)
     filled = list(columns) or [n for n, _ in target if n not in static]
     doubled = next((n for i, n in enumerate(filled) if n in filled[:i] or n in static), None)
     if doubled is not None:
@@ -210,6 +216,7 @@ class _Insertion:
     target: Sequence[tuple[str, DataType]]
     table: str
     static: Mapping[str, Expr]
+    assigning: FunctionRegistry | None = None
 
     def value(self, name: str, wanted: DataType, column: Column | None, span: Span | None) -> Expr:
         """What a column of the table gets: a constant of PARTITION, a column of the query, or NULL."""
@@ -227,9 +234,23 @@ class _Insertion:
                 span=span,
                 hint="add it to the column list",
             )
+        if self.assigning is not None and column.type.is_character and not wanted.is_character:
+            return self._assigned(self.assigning, name, column.ref(), wanted, span)
         if not implicit_cast(column.type.materialized(), wanted):
             raise self._mismatch(name, column.type, wanted, span)
         return cast_to(column.ref(), wanted)
+
+    def _assigned(
+        self, functions: FunctionRegistry, name: str, text: Expr, wanted: DataType, span: Span | None
+    ) -> Expr:
+        """A text as the value that it writes."""
+        if wanted.root is TypeRoot.VARIANT:
+            return scalar_function(functions, "PARSE_JSON", [text, Literal(True, BOOLEAN.not_null())], span)
+        if wanted.root is TypeRoot.TIMESTAMP_LTZ:
+            return cast_to(scalar_function(functions, "PG_TIMESTAMPTZ", [text], span), wanted)
+        if not explicit_cast(text.type, wanted) or wanted.is_nested:
+            raise self._mismatch(name, text.type, wanted, span)
+        return cast_explicitly(text, wanted, False, span)
 
     def _mismatch(self, name: str, found: DataType, wanted: DataType, span: Span | None) -> TypeMismatchError:
         plain = wanted.with_nullable(True)

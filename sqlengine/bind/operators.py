@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from runtime.core.errors import Span, TypeMismatchError, with_article
 from runtime.core.types import BOOLEAN, STRING, DataType, TypeRoot
+from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import TRUE, Call, Expr, InList, Literal
 from runtime.expr.typing import common_type, comparison_type, resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to
@@ -23,7 +24,7 @@ from sqlengine.parse.constant_rows import ComparedConstants, ConstantRows
 from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, UnaryPlus
 from sqlengine.parse.spans import span_of
 
-__all__ = ["OPERATORS", "comparison", "conjunction", "equality", "negation", "scalar_call"]
+__all__ = ["OPERATORS", "comparison", "conjunction", "equality", "negation", "scalar_call", "scalar_function"]
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -49,7 +50,12 @@ _NEVER_NULL = frozenset({"IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 
 def scalar_call(binder: ExpressionRules, name: str, args: Sequence[Expr], span: Span | None) -> Expr:
     """A call of a scalar function of the registry, its arguments cast to what its signature asks for."""
-    function = binder.env.context.functions.scalar(name)
+    return scalar_function(binder.env.context.functions, name, args, span)
+
+
+def scalar_function(functions: FunctionRegistry, name: str, args: Sequence[Expr], span: Span | None) -> Expr:
+    """The same, of a registry."""
+    function = functions.scalar(name)
     literals = [a if isinstance(a, Literal) else None for a in args]
     wanted, result = resolve_call(function, [a.type for a in args], literals, span=span)
     return Call(

@@ -29,7 +29,7 @@ from runtime.expr.nodes import Call, Case, Cast, Expr, Literal
 from runtime.expr.nullability import cast_type
 from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.construct import written_array
-from sqlengine.bind.operators import comparison, scalar_call
+from sqlengine.bind.operators import comparison, conjunction, negation, scalar_call
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.bind.time_patterns import date_format_pattern
 from sqlengine.parse.nodes import FunctionCall
@@ -165,6 +165,19 @@ def _point(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr
     if not value.type.is_numeric:
         return value
     return scalar_call(binder, "TO_TIMESTAMP_LTZ", [cast_to(value, BIGINT, span), Literal(3, _INT)], span)
+
+
+def _instant(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """What becomes a timestamp with time zone; a text may say at which offset it is."""
+    (value,) = args
+    return scalar_call(binder, "PG_TIMESTAMPTZ", [value], span) if value.type.is_character else value
+
+
+def _jsonb_set(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """JSONB_SET(value, path, new, create): values and path may be written as texts."""
+    value, path, new, create = args
+    value, new = (_jsonb(binder, [v], span) if isinstance(v, Literal) else v for v in (value, new))
+    return scalar_call(binder, "PG_JSONB_SET", [value, _texts(path, span), new, create], span)
 
 
 def _numeric(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
@@ -359,12 +372,27 @@ def _contains(binder: ExpressionRules, args: list[Expr], span: Span | None) -> E
     """`a @> b`: of jsonb, and of arrays."""
     if _R.VARIANT in (args[0].type.root, args[1].type.root):
         return scalar_call(binder, "PG_JSONB_CONTAINS", [_jsonb(binder, [a], span) for a in args], span)
+    if all(a.type.root is _R.ARRAY or _as_array(a, _ARRAY, span) is not None for a in args):
+        return _contains_all(binder, args, span)
     raise TypeMismatchError(
-        "@> and <@ compare values of jsonb",
+        "@> and <@ compare values of jsonb, and arrays",
         code="E1304",
         span=span,
         hint="x = ANY (a) looks for an element of an array",
     )
+
+
+_ARRAY = array(STRING)
+
+
+def _contains_all(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """Whether each element of the second array is one of the first; NULL is none."""
+    type_ = next((a.type for a in args if a.type.root is _R.ARRAY), _ARRAY)
+    whole, part = (written if (written := _as_array(a, type_, span)) is not None else a for a in args)
+    missing = scalar_call(binder, "CARDINALITY", [scalar_call(binder, "ARRAY_EXCEPT", [part, whole], span)], span)
+    nothing = Literal(None, type_.children[0].with_nullable(True))
+    some = scalar_call(binder, "ARRAY_CONTAINS", [part, nothing], span)
+    return conjunction([comparison("=", missing, Literal(0, _INT), span), negation(some, span)])
 
 
 def _contained(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
@@ -391,6 +419,8 @@ RULES: dict[str, _Rule] = {
     "PG_ROUND": _round,
     "PG_NUMERIC": _numeric,
     "PG_POINT": _point,
+    "PG_INSTANT": _instant,
+    "PG_JSONB_SET": _jsonb_set,
     "PG_TEXT": _text,
     "PG_SLICE": _slice,
     "PG_ARRAY_LENGTH": _array_length,

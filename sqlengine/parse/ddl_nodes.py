@@ -181,7 +181,8 @@ class CreateTable(Statement):
     """CREATE TABLE, also LIKE, AS query, REPLACE TABLE AS and CREATE OR REPLACE TABLE AS.
 
     `column_order` holds the bare names of `CREATE TABLE t (a, b) AS query`; `columns` is then empty. `replace` is the
-    word REPLACE: the table must exist unless `create` is set too (CREATE OR REPLACE).
+    word REPLACE: the table must exist unless `create` is set too (CREATE OR REPLACE). `follows`: of a sink, to which the
+    query has to go on writing.
     """
 
     name: ObjectName
@@ -199,6 +200,7 @@ class CreateTable(Statement):
     if_not_exists: bool = False
     create: bool = True
     replace: bool = False
+    follows: bool = False
 
 
 @node

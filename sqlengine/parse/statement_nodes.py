@@ -196,7 +196,7 @@ class Insert(Statement):
     `on_conflict` is "NOTHING", "ERROR", "DEDUPLICATE", "UPDATE" or None, `conflict_target` the columns after CONFLICT;
     `assignments` and `where` belong to DO UPDATE. `hints`: the options of an OPTIONS hint after the name.
     `returning`: SELECT without FROM, of what RETURNING says, as in UPDATE and DELETE. `replaces`: it overwrites all rows,
-    of all partitions (REPLACE TABLE AS over the same files).
+    of all partitions (REPLACE TABLE AS over the same files). `assigns`: texts among VALUES become what their columns are.
     """
 
     table: ObjectName
@@ -211,6 +211,7 @@ class Insert(Statement):
     assignments: tuple[tuple[Name, ExpressionText], ...] = ()
     where: ExpressionText | None = None
     replaces: bool = False
+    assigns: bool = False
 
 
 @node

@@ -61,7 +61,7 @@ _FEATURES = (
 _NEVER_OVERWRITING = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS")
 
 
-class _Elements:
+class Elements:
     """What stands between the parentheses of CREATE TABLE, while it is read."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class TableGrammar(QueryGrammar):
         """From after the word TABLE on."""
         if_not_exists = self.match("IF", "NOT", "EXISTS")
         name = self.object_name("the name of the table")
-        elements = self._elements() if self.at("(") else _Elements()
+        elements = self._elements() if self.at("(") else Elements()
         fields: dict[str, Any] = {"comment": self.comment()}
         if self.at("DISTRIBUTED"):
             fields["distribution"] = self._distribution("DISTRIBUTED")
@@ -202,9 +202,9 @@ class TableGrammar(QueryGrammar):
             **fields,
         )
 
-    def _elements(self) -> _Elements:
+    def _elements(self) -> Elements:
         self.expect("(")
-        found = _Elements()
+        found = Elements()
         while not self.at(")"):
             self._element(found)
             if not self.match(","):
@@ -218,7 +218,7 @@ class TableGrammar(QueryGrammar):
             )
         return found
 
-    def _element(self, found: _Elements) -> None:
+    def _element(self, found: Elements) -> None:
         start = self.token
         if self.at("WATERMARK", "FOR"):
             found.watermarks.append(self._watermark())
@@ -238,14 +238,14 @@ class TableGrammar(QueryGrammar):
             if key is not None:
                 self._keep_key(found, key, start)
 
-    def _keep_key(self, found: _Elements, key: PrimaryKey, start: Token) -> None:
+    def _keep_key(self, found: Elements, key: PrimaryKey, start: Token) -> None:
         if found.primary_key is not None:
             self.refuse(
                 "a table has one primary key", key.span, "name all of its columns: PRIMARY KEY (a, b) NOT ENFORCED"
             )
         found.primary_key = key
 
-    def _column(self, among: _Elements | None = None) -> tuple[ColumnDefinition, PrimaryKey | None]:
+    def _column(self, among: Elements | None = None) -> tuple[ColumnDefinition, PrimaryKey | None]:
         """A column and, for `c INT PRIMARY KEY NOT ENFORCED`, the key it declares. `among`: those of CREATE TABLE."""
         start = self.token
         token = self.token
@@ -274,7 +274,7 @@ class TableGrammar(QueryGrammar):
         comment = self.comment()
         return PhysicalColumn(name, data_type, type_span, comment=comment, span=self.span_from(start)), primary
 
-    def _table_key(self, among: _Elements | None = None) -> PrimaryKey:
+    def _table_key(self, among: Elements | None = None) -> PrimaryKey:
         start = self.token
         constraint = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
         if self.at("UNIQUE"):
@@ -284,7 +284,7 @@ class TableGrammar(QueryGrammar):
         self._not_enforced(among)
         return PrimaryKey(columns, constraint, self.span_from(start))
 
-    def _not_enforced(self, among: _Elements | None) -> None:
+    def _not_enforced(self, among: Elements | None) -> None:
         if self.match("NOT", "ENFORCED"):
             return
         if among is not None and self.at_any(",", ")"):

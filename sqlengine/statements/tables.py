@@ -49,8 +49,10 @@ from sqlengine.statements.queries import insert_query
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
     import sqlengine.database.inferred_tables as _inferred_tables
+    import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.view_options as _view_options
 else:
+    _query_reads = Room("sqlengine.statements.query_reads")
     _filling = Room("sqlengine.database.filling")
     _inferred_tables = Room("sqlengine.database.inferred_tables")
     _view_options = Room("sqlengine.statements.view_options")
@@ -131,6 +133,8 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
     if statement.like is not None:
         table = _merged_like(table, statement.like, session)
     if statement.query is not None:
+        if statement.follows:
+            _check_goes_on(statement.query, session)
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
     _check_options(table, session, statement.options)
     if table.connector is not None and not any(isinstance(c, PhysicalColumn) for c in table.columns):
@@ -140,6 +144,18 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
         session.harness.declared[table.path] = table
         table = session.harness.stand_in(table)
     return checked_table(table, session, statement)
+
+
+def _check_goes_on(query: st.QueryText, session: Session) -> None:
+    """Raise UnsupportedError for the query of a sink over what a job reads once, as it is when the job begins."""
+    for path in sorted(_query_reads.reads_of(session, query.query).objects, key=str):
+        found = session.catalogs.find(path)
+        if isinstance(found, MaterializedView) or (isinstance(found, CatalogTable) and found.connector is None):
+            raise UnsupportedError(
+                f'a sink cannot follow "{path.name}", which is kept in this database',
+                span=query.span,
+                hint="write it over sources and views of sources (CREATE VIEW); SUBSCRIBE follows what is kept here",
+            )
 
 
 def _check_options(table: CatalogTable, session: Session, given: Sequence[ddl.Option]) -> None:

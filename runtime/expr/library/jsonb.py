@@ -22,7 +22,7 @@ from runtime.expr.columns import as_array
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import ArgumentType, EvalContext, Nulls, Value
 from runtime.expr.json_text import quoted
-from runtime.expr.library.declare import CHARACTER, INTEGER, VARIANT_, Family
+from runtime.expr.library.declare import BOOLEAN_, CHARACTER, INTEGER, VARIANT_, Family
 
 if TYPE_CHECKING:
     import runtime.kernels.variants as _variants
@@ -257,6 +257,37 @@ def _without_path(value: str, path: list[str]) -> str:
     return _write(found)
 
 
+def _with_value(value: str, path: list[str], new: str, create: bool) -> str:
+    found = _read(value)
+    if not isinstance(found, dict | list):
+        raise _refused(value, "object and no array")
+    holder: Any = found
+    for place, name in enumerate(path):
+        last = place == len(path) - 1
+        if isinstance(holder, dict):
+            key: Any = name if name in holder or (last and create) else None
+        elif isinstance(holder, list) and name.lstrip("-").isdigit():
+            key = _place(holder, int(name), [_read(new)] if last and create else [])
+        else:
+            key = None
+        if key is None:
+            break
+        if last:
+            holder[key] = _read(new)
+        else:
+            holder = holder[key]
+    return _write(found)
+
+
+def _place(holder: list[Any], place: int, added: list[Any]) -> int | None:
+    """The element of that number; where there is none, `added` stands before the first, or behind the last."""
+    if -len(holder) <= place < len(holder):
+        return place
+    at = 0 if place < 0 else len(holder)
+    holder[at:at] = added
+    return None
+
+
 def _stripped(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _stripped(v) for k, v in value.items() if v is not None}
@@ -312,6 +343,13 @@ _of_values(
     VARIANT,
     "jsonb #- path: without what the path leads to.",
     _without_path,
+)
+_of_values(
+    "PG_JSONB_SET",
+    [VARIANT_, _TEXTS, VARIANT_, BOOLEAN_],
+    VARIANT,
+    "JSONB_SET: the value with another one where the path leads to; the last step is added if it is not there.",
+    _with_value,
 )
 _of_values(
     "PG_JSONB_STRIP_NULLS", [VARIANT_], VARIANT, "The value without members that are null.",

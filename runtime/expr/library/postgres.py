@@ -1,30 +1,38 @@
-"""What PostgreSQL computes with other types than Flink: quotients of numeric, and aggregates of integers.
+"""What PostgreSQL computes in another way than Flink: quotients of numeric, aggregates of integers, times with zones.
 
-Source: PostgreSQL 15, "Mathematical Functions" and "Aggregate Functions". There numeric has as many digits as a value
-needs; here a quotient has 16 behind the point where 38 digits allow it, and so has an average.
+Source: PostgreSQL 15, "Mathematical Functions", "Aggregate Functions", "Date/Time Types" and "AT TIME ZONE".
+There numeric has as many digits as a value needs; here a quotient has 16 behind the point where 38 digits allow it, and so has an average.
 """
 
 from __future__ import annotations
 
+import zoneinfo
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.core.types import BIGINT, DOUBLE, DataType, TypeRoot, decimal
+from runtime.core.errors import ExpressionError
+from runtime.core.types import BIGINT, DOUBLE, TIMESTAMP, TIMESTAMP_LTZ, DataType, TypeRoot, decimal
+from runtime.expr.cast.dispatch import cast_array, convert
+from runtime.expr.columns import as_array, from_numpy, integers_of, validity
 from runtime.expr.digits import as_decimal
+from runtime.expr.distinct import per_constant
 from runtime.expr.function import (
     AggregateFunction,
     ArgumentType,
     CallTypes,
     EvalContext,
+    Nulls,
     Signature,
     Value,
     register_form,
 )
 from runtime.expr.library import aggregate
 from runtime.expr.library.arithmetic import divide
-from runtime.expr.library.declare import APPROX, Family, same
+from runtime.expr.library.declare import APPROX, CHARACTER, Family, same
 
 __all__ = ["FAMILY"]
 
@@ -67,6 +75,85 @@ def quotient(context: EvalContext, a: Value, b: Value) -> Value:
 @FAMILY.scalar("PG_ROUND_EVEN", [APPROX], same(0), "The nearest whole number, halves to the even one.")
 def round_even(context: EvalContext, value: Value) -> Value:
     return pc.round(value, 0, "half_to_even")
+
+
+_OFFSET = r"^(?P<time>.*:.*\d)\s*(?P<zone>[zZ]|[+-]\d{1,2}(?::?\d{2})?)$"
+_MINUTE = 60_000_000
+
+
+@FAMILY.scalar(
+    "PG_TIMESTAMPTZ",
+    [CHARACTER],
+    TIMESTAMP_LTZ,
+    "The text as a timestamp with time zone: at the offset that it ends with, else in the session's zone.",
+    can_fail=True,
+)
+def timestamptz(context: EvalContext, text: Value) -> Value:
+    texts = as_array(text, 1 if isinstance(text, pa.Scalar) else context.num_rows)
+    texts = pc.replace_substring_regex(texts, r"(\d)[tT](\d)", r"\1 \2")
+    parts = pc.extract_regex(texts, _OFFSET)
+    zoned = pc.fill_null(pc.is_valid(parts), False)
+    if not pc.any(zoned).as_py():
+        text = texts[0] if isinstance(text, pa.Scalar) else texts
+        return cast_array(text, context.arg_types[0], context.result_type, False, context)
+    instants = np.zeros(len(texts), np.int64)
+    for which, zone in ((zoned, "UTC"), (pc.invert(zoned), context.time_zone)):
+        given = pc.if_else(which, pc.coalesce(pc.struct_field(parts, [0]), texts), None)
+        read = convert(given, context.arg_types[0], TIMESTAMP_LTZ, zone)
+        if read.failed is not None:
+            shown = texts[int(np.flatnonzero(read.failed)[0])].as_py()
+            raise ExpressionError(
+                f"'{shown}' is no timestamp with time zone", code="E2101", hint="for example '2024-01-01 10:00:00+01'"
+            )
+        at = which.to_numpy(zero_copy_only=False)
+        instants[at] = integers_of(read.values)[at]
+    offsets = pc.struct_field(parts, [1])
+    minutes = {zone: _minutes(zone) for zone in pc.unique(offsets).to_pylist() if zone is not None}
+    instants -= np.array([minutes.get(zone, 0) for zone in offsets.to_pylist()], np.int64) * _MINUTE
+    found = from_numpy(instants, validity(texts), context.result_type.arrow)
+    return found[0] if isinstance(text, pa.Scalar) else found
+
+
+def _minutes(zone: str) -> int:
+    if zone in ("z", "Z"):
+        return 0
+    digits = zone[1:].replace(":", "")
+    hours, minutes = (digits[:-2], digits[-2:]) if len(digits) > 2 else (digits, "0")
+    return (-1 if zone[0] == "-" else 1) * (60 * int(hours) + int(minutes))
+
+
+def _moved(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
+    if len(types) != 2 or types[0].root not in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.DATE):
+        return None
+    if not types[1].is_character:
+        return None
+    at = TIMESTAMP if types[0].root is TypeRoot.DATE else types[0].materialized()
+    other = TypeRoot.TIMESTAMP if at.root is TypeRoot.TIMESTAMP_LTZ else TypeRoot.TIMESTAMP_LTZ
+    return (at, types[1]), DataType(other, at.precision, nullable=types[0].nullable or types[1].nullable)
+
+
+@FAMILY.special(
+    "PG_AT_TIME_ZONE",
+    _moved,
+    "A timestamp as the instant at which the clocks of a zone show it; an instant as what they show.",
+    form=("TIMESTAMP", "STRING"),
+    nulls=Nulls.STRICT,
+    can_fail=True,
+    syntax="PG_AT_TIME_ZONE(time, zone)",
+)
+def at_time_zone(context: EvalContext, value: Value, zone: Value) -> Value:
+    def moved(times: pa.Array, name: str) -> pa.Array:
+        try:
+            zoneinfo.ZoneInfo(name)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            raise ExpressionError(
+                f"there is no time zone '{name}'",
+                code="E2001",
+                hint="a zone is a name such as 'Europe/Berlin' or 'UTC'",
+            ) from None
+        return convert(times, context.arg_types[0], context.result_type, name).values
+
+    return per_constant(context, moved, value, zone)
 
 
 _DIGITS = {_R.TINYINT: 3, _R.SMALLINT: 5, _R.INT: 10, _R.BIGINT: 19}

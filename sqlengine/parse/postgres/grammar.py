@@ -14,6 +14,7 @@ from sqlengine.parse.ddl_nodes import ExpressionText, QueryText, Statement
 from sqlengine.parse.interval_texts import amount_of
 from sqlengine.parse.lexer import QUOTED, STRING, WORD, Token
 from sqlengine.parse.nodes import FunctionCall, IntervalLiteral, JsonFunction, PatternText, TableFunction, TypeSpec
+from sqlengine.parse.postgres.definitions import DefinitionGrammar
 from sqlengine.parse.postgres.lexer import scan
 from sqlengine.parse.postgres.meanings import meaning
 from sqlengine.parse.postgres.one_row import always_a_row
@@ -22,7 +23,6 @@ from sqlengine.parse.postgres.passing_time import follows_time
 from sqlengine.parse.postgres.table_functions import rows_of
 from sqlengine.parse.postgres.types import NUMERIC, PLAIN, REFUSED
 from sqlengine.parse.statement_nodes import CreateMaterializedView, CreateView
-from sqlengine.parse.statements import StatementGrammar
 
 __all__ = ["HEADER", "PostgresGrammar"]
 
@@ -53,7 +53,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _BYTES = re.compile(r"\\x([0-9a-fA-F]{2})*")
 
 
-class PostgresGrammar(StatementGrammar):
+class PostgresGrammar(DefinitionGrammar):
     """Reads statements as PostgreSQL does."""
 
     scanner = staticmethod(scan)
@@ -163,13 +163,8 @@ class PostgresGrammar(StatementGrammar):
             elif self._at_field():
                 self.advance()
                 tree = self.place(exp.Dot(this=tree, expression=self.identifier("a field", reserved=True)), start)
-            elif self.at("AT", "TIME", "ZONE"):
-                raise UnsupportedError(
-                    "AT TIME ZONE is not supported",
-                    span=self.token.span,
-                    text=self.text,
-                    hint="SET 'table.local-time-zone' is the zone in which a timestamptz is read and shown",
-                )
+            elif self.match("AT", "TIME", "ZONE"):
+                tree = named(self.place(_call("PG_AT_TIME_ZONE", tree, self._postfix()), start), "timezone")
             else:
                 return tree
 
@@ -255,7 +250,9 @@ class PostgresGrammar(StatementGrammar):
             return named(self.place(_call("PG_NUMERIC", value), start), name, weak=weak)
         if target.root is TypeRoot.VARIANT:
             return named(self.place(_call("PG_JSONB", value), start), name, weak=weak)
-        if target.is_integer:
+        if target.root is TypeRoot.TIMESTAMP_LTZ:
+            value = self.place(_call("PG_INSTANT", value), start)
+        elif target.is_integer:
             value = self.place(_call("PG_ROUNDED", value), start)
         elif target.is_character and not literal:
             value = self.place(_call("PG_TEXT", value), start)

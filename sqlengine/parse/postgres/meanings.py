@@ -8,13 +8,16 @@ Source: PostgreSQL 15's documentation, "Functions and Operators".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from functools import cache
 
 from sqlglot import exp
 
 from runtime.core.errors import UnsupportedError
-from sqlengine.parse.nodes import FunctionCall, ParameterMark
+from sqlengine.parse.interval_texts import amount_of
+from sqlengine.parse.nodes import FunctionCall, IntervalLiteral, ParameterMark
 from sqlengine.parse.spans import placed_at, span_of
 from sqlengine.parse.statements import parse_expression
 
@@ -40,6 +43,9 @@ RENAMED = {
 
 AS_EXPRESSIONS = {
     ("LOG", 1): "LOG10($1)",
+    ("JSONB_SET", 3): "PG_JSONB_SET($1, $2, $3, TRUE)",
+    ("JSONB_SET", 4): "PG_JSONB_SET($1, $2, $3, $4)",
+    ("TIMEZONE", 2): "PG_AT_TIME_ZONE($2, $1)",
     ("ARRAY_LENGTH", 2): "PG_ARRAY_LENGTH($1, $2)",
     ("ARRAY_UPPER", 2): "PG_ARRAY_LENGTH($1, $2)",
     ("TO_TIMESTAMP", 2): "PG_TO_TIMESTAMP($1, $2)",
@@ -51,7 +57,10 @@ AS_EXPRESSIONS = {
     ("LPAD", 2): "LPAD($1, $2, ' ')",
     ("RPAD", 2): "RPAD($1, $2, ' ')",
     ("REPLACE", 3): "CASE WHEN $2 = '' THEN $1 ELSE REPLACE($1, $2, $3) END",
-    ("SPLIT_PART", 3): "CASE WHEN $1 IS NOT NULL THEN COALESCE(SPLIT_INDEX($1, $2, $3 - 1), '') END",
+    ("SPLIT_PART", 3): "CASE WHEN $1 IS NOT NULL THEN COALESCE(SPLIT_INDEX($1, $2, "
+    "CASE WHEN $3 < 0 THEN CARDINALITY(SPLIT($1, $2)) + $3 ELSE $3 - 1 END), '') END",
+    ("WIDTH_BUCKET", 4): "CASE WHEN $1 < $2 THEN 0 WHEN $1 >= $3 THEN $4 + 1 "
+    "ELSE CAST(FLOOR(($1 - $2) * $4 / ($3 - $2)) AS INT) + 1 END",
     ("OCTET_LENGTH", 1): "CHAR_LENGTH(HEX($1)) / 2",
     ("TO_HEX", 1): "LOWER(HEX($1))",
     ("ARRAY_TO_STRING", 2): "PG_ARRAY_TO_STRING($1, $2)",
@@ -73,7 +82,6 @@ _FIELDS = {
 """Fields that PostgreSQL counts in another way than Flink's EXTRACT."""
 _REFUSED = {
     "AGE": "an interval has months or days here, not both: subtract the times, or use TIMESTAMPDIFF(MONTH, a, b)",
-    "JSONB_SET": "take the value apart and build it anew: JSONB_BUILD_OBJECT, || and -",
     "JSONB_PRETTY": "v::text is the text of a value",
 }
 
@@ -165,18 +173,120 @@ def _regexp_replace(call: FunctionCall) -> exp.Expr:
     """REGEXP_REPLACE replaces the first match, with the flag 'g' all."""
     given = call.expressions
     flags = str(given[3].this) if len(given) == 4 and isinstance(given[3], exp.Literal) else ""
-    if "g" not in flags:
-        raise UnsupportedError(
-            "REGEXP_REPLACE of the first match is not supported",
-            span=span_of(call),
-            hint="with the flag 'g' all matches are replaced: REGEXP_REPLACE(text, pattern, new, 'g')",
-        )
     if set(flags) - {"g", "i"}:
         raise UnsupportedError(
             f"REGEXP_REPLACE knows no flags '{flags}'", span=span_of(given[3]), hint="there are 'g' and 'i'"
         )
-    text = "REGEXP_REPLACE($1, CONCAT('(?i)', $2), $3)" if "i" in flags else "REGEXP_REPLACE($1, $2, $3)"
-    return _filled(text, call)
+    if len(given) >= 3 and isinstance(given[2], exp.Literal) and "\\" in str(given[2].this):
+        raise UnsupportedError(
+            "REGEXP_REPLACE takes a plain text as what it puts in", span=span_of(given[2]), hint="without \\1 and \\&"
+        )
+    if len(given) not in (3, 4):
+        return call
+    pattern = _filled("CONCAT('(?i)', $1)", call, [given[1]]) if "i" in flags else given[1]
+    return _filled("REGEXP_REPLACE($1, $2, $3)" if "g" in flags else _FIRST_MATCH, call, [given[0], pattern, given[2]])
+
+
+_FIRST_MATCH = (
+    "CASE WHEN REGEXP_INSTR($1, $2) = 0 THEN $1 ELSE CONCAT(SUBSTRING($1 FROM 1 FOR REGEXP_INSTR($1, $2) - 1), $3, "
+    "SUBSTRING($1 FROM REGEXP_INSTR($1, $2) + CHAR_LENGTH(REGEXP_SUBSTR($1, $2)))) END"
+)
+
+
+def _groups(call: FunctionCall, pattern: exp.Expr) -> int:
+    """How many groups in parentheses the pattern of a call has."""
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        raise UnsupportedError(
+            f"{call.name.upper()} takes a pattern that is written in the statement",
+            span=span_of(pattern),
+            hint="REGEXP_EXTRACT(text, pattern) takes any",
+        )
+    try:
+        return re.compile(str(pattern.this)).groups
+    except re.error as error:
+        raise UnsupportedError(
+            f"'{pattern.this}' is no regular expression here: {error}",
+            span=span_of(pattern),
+            hint="they are those of Java",
+        ) from None
+
+
+def _regexp_match(call: FunctionCall) -> exp.Expr:
+    """REGEXP_MATCH: the groups of the first match, or all of it, as an array."""
+    if len(call.expressions) != 2:
+        return call
+    groups = _groups(call, call.expressions[1])
+    parts = ", ".join(f"REGEXP_EXTRACT($1, $2, {i})" for i in (range(1, groups + 1) if groups else [0]))
+    return _filled(f"CASE WHEN REGEXP_INSTR($1, $2) > 0 THEN ARRAY[{parts}] END", call)
+
+
+def _concat_ws(call: FunctionCall) -> exp.Expr:
+    """CONCAT_WS takes values of any type."""
+    separator, *values = call.expressions or [exp.Null()]
+    texts = [FunctionCall(this="PG_TEXT", expressions=[value.copy()]) for value in values]
+    for text, value in zip(texts, values, strict=True):
+        text.meta.update(value.meta)
+    call.set("expressions", [separator, *texts])
+    return call
+
+
+def _format(call: FunctionCall) -> exp.Expr:
+    """FORMAT('.. %s ..', a): texts and values one after the other; NULL is nothing."""
+    form, *values = call.expressions or [exp.Null()]
+    if not (isinstance(form, exp.Literal) and form.is_string):
+        raise UnsupportedError(
+            "FORMAT takes a format that is written in the statement", span=span_of(form), hint="or ||"
+        )
+    pieces = re.split(r"%(.)", str(form.this))
+    parts: list[exp.Expr] = []
+    rest = list(values)
+    for position, piece in enumerate(pieces):
+        if position % 2 == 0 or piece == "%":
+            parts.append(exp.Literal(this=piece, is_string=True))
+        elif piece == "s" and rest:
+            parts.append(rest.pop(0).copy())
+        else:
+            raise UnsupportedError(
+                f"FORMAT does not take %{piece} here",
+                span=span_of(form),
+                hint="there are %s, with a value each, and %%",
+            )
+    made = FunctionCall(this="PG_CONCAT_ALL", expressions=parts)
+    made.meta.update(call.meta)
+    return made
+
+
+def _approx_percentile(call: FunctionCall) -> exp.Expr:
+    """APPROX_PERCENTILE(q, error) WITHIN GROUP (ORDER BY x) is exact here."""
+    call.set("this", "PERCENTILE_CONT")
+    call.set("expressions", call.expressions[:1])
+    return call
+
+
+def _date_bin(call: FunctionCall) -> exp.Expr:
+    """DATE_BIN(stride, time, origin): the beginning of the stride in which a time is."""
+    given = call.expressions
+    if len(given) not in (2, 3):
+        return call
+    stride = given[0]
+    amount = amount_of(str(stride.this)) if isinstance(stride, exp.Literal) and stride.is_string else None
+    if isinstance(stride, IntervalLiteral):
+        amount = amount_of(f"{stride.this} {stride.args['unit']}")
+    seconds = _UNITS.get(amount[1].upper(), 0) * Decimal(amount[0]) if amount is not None else Decimal(0)
+    if seconds <= 0 or seconds % 1:
+        raise UnsupportedError(
+            "DATE_BIN takes an interval of whole seconds that is written in the statement",
+            span=span_of(stride),
+            hint="DATE_BIN('15 minutes', ts, TIMESTAMP '2000-01-01 00:00:00')",
+        )
+    origin = given[2] if len(given) == 3 else parse_expression("TIMESTAMP '1970-01-01 00:00:00'")
+    size = int(seconds)
+    since = "TIMESTAMPDIFF(SECOND, $2, FLOOR($1 TO SECOND))"
+    back = f"MOD(MOD({since}, {size}) + {size}, {size})"
+    return _filled(f"TIMESTAMPADD(SECOND, {since} - {back}, $2)", call, [given[1], origin])
+
+
+_UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400}
 
 
 def _substring(call: FunctionCall) -> exp.Expr:
@@ -187,11 +297,8 @@ def _substring(call: FunctionCall) -> exp.Expr:
     start = given[1]
     if isinstance(start, exp.Literal):
         if start.is_string:
-            raise UnsupportedError(
-                "SUBSTRING by a pattern is not supported",
-                span=span_of(start),
-                hint="write REGEXP_EXTRACT(text, pattern)",
-            )
+            group = min(_groups(call, start), 1)
+            return _filled(f"REGEXP_EXTRACT($1, $2, {group})", call, given[:2])
         if str(start.this) != "0":
             return call
     if len(given) == 2:
@@ -209,6 +316,11 @@ BY_RULE: dict[str, Callable[[FunctionCall], exp.Expr]] = {
     "LEFT": _part_of_text,
     "RIGHT": _part_of_text,
     "REGEXP_REPLACE": _regexp_replace,
+    "REGEXP_MATCH": _regexp_match,
+    "CONCAT_WS": _concat_ws,
+    "FORMAT": _format,
+    "APPROX_PERCENTILE": _approx_percentile,
+    "DATE_BIN": _date_bin,
 }
 
 

@@ -1,0 +1,214 @@
+"""CREATE SOURCE, TABLE and SINK as RisingWave and Materialize write them.
+
+CREATE SOURCE s (id int, ts timestamp, WATERMARK FOR ts AS ts - interval '5 second') INCLUDE timestamp AS at
+  WITH (connector = 'kafka', ..) FORMAT PLAIN ENCODE JSON
+    →  CREATE TABLE s (.., at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL) WITH ('connector' = 'kafka', ..)
+CREATE SINK k FROM v WITH (connector = 'kafka', .., primary_key = 'id') FORMAT ..
+    →  CREATE TABLE k (PRIMARY KEY (id) NOT ENFORCED) WITH (..) AS SELECT * FROM v
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from runtime.core.types import BYTES
+from sqlengine.parse.ddl_nodes import (
+    ColumnDefinition,
+    ComputedColumn,
+    CreateTable,
+    ExpressionText,
+    MetadataColumn,
+    Name,
+    ObjectName,
+    Option,
+    PhysicalColumn,
+    PrimaryKey,
+    QueryText,
+    Statement,
+)
+from sqlengine.parse.lexer import NUMBER, QUOTED, STRING, WORD, Token
+from sqlengine.parse.nodes import TypeSpec
+from sqlengine.parse.postgres.connectors import ENCODES, FORMATS, INCLUDED, Encoding, Refusal, mapped
+from sqlengine.parse.statement_nodes import Insert
+from sqlengine.parse.statements import StatementGrammar
+from sqlengine.parse.table_definitions import Elements
+
+__all__ = ["DefinitionGrammar"]
+
+
+class DefinitionGrammar(StatementGrammar):
+    """Reads definitions of tables, sources and sinks."""
+
+    def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
+        super().__init__(text, tokens, index)
+        self._included: list[ColumnDefinition] = []
+        self._defines = False
+        """Whether the options that are read are those of a table."""
+        self._given: dict[str, Option] = {}
+
+    def _create(self) -> Statement:
+        index = self.index
+        self.match("CREATE")
+        if self.match("SOURCE"):
+            made = self.create_table(temporary=False, create=True, replace=False)
+            if "connector" not in self._given:
+                self.refuse(
+                    "a source has a connector",
+                    made.name.span,
+                    "WITH (connector = 'kafka', ..); CREATE TABLE keeps rows here",
+                )
+            return made
+        if self.match("SINK"):
+            return self._create_sink()
+        self.back_to(index)
+        return super()._create()
+
+    def _statement(self) -> Statement:
+        """DROP SOURCE and DROP SINK drop the table that it is."""
+        word = self.peek()
+        if self.at("DROP") and word.upper in ("SOURCE", "SINK"):
+            self.tokens[self.index + 1] = Token(WORD, "TABLE", "table", "TABLE", word.start, word.end)
+        return super()._statement()
+
+    def _insert(self) -> Insert:
+        """Texts among the values become what their columns are."""
+        return super()._insert().with_(assigns=True)
+
+    def create_table(self, *, temporary: bool, create: bool, replace: bool) -> CreateTable:
+        self._included, self._defines, self._given = [], True, {}
+        made = super().create_table(temporary=temporary, create=create, replace=replace)
+        self._defines = False
+        timed = {mark.column.parts[0] for mark in made.watermarks}
+        columns = tuple(_in_milliseconds(c) if c.name.text in timed else c for c in (*made.columns, *self._included))
+        return made.with_(columns=columns)
+
+    def _create_sink(self) -> Statement:
+        if_not_exists = self.match("IF", "NOT", "EXISTS")
+        name = self.object_name("the name of the sink")
+        start = self.token
+        if self.match("FROM"):
+            table = self.object_name("the name of a table or view")
+            span = self.span_from(start)
+            tree = self.place(_all_of(table), start)
+            query = QueryText(tree, str(tree.sql(dialect="flink")), span)
+        elif self.match("AS"):
+            query = self.query_text()
+        else:
+            self.fail("FROM", "AS")
+        self._defines, self._given = True, {}
+        options = self.with_options()
+        self._defines = False
+        if "connector" not in self._given:
+            self.refuse(
+                "a sink has a connector",
+                name.span,
+                "WITH (connector = 'kafka', ..); CREATE MATERIALIZED VIEW keeps rows here",
+            )
+        return CreateTable(
+            name, options=options, query=query, primary_key=self._sink_key(), if_not_exists=if_not_exists, follows=True
+        )
+
+    def _sink_key(self) -> PrimaryKey | None:
+        given = self._given.get("primary_key")
+        if given is None:
+            return None
+        names = tuple(Name(part.strip(), given.value_span) for part in given.value.split(",") if part.strip())
+        return PrimaryKey(names, None, given.span)
+
+    # Parts
+
+    def with_options(self) -> tuple[Option, ...]:
+        if not self._defines:
+            return super().with_options()
+        options = list[Option]()
+        while self.at("INCLUDE") or self.at("APPEND", "ONLY"):
+            start = self.token
+            if self.match("APPEND", "ONLY"):
+                options.append(Option("appendonly", "true", start.span, start.span, start.span))
+            else:
+                options += self._include()
+        options += super().with_options()
+        self._given = {option.key.lower(): option for option in options}
+        encoding = self._encoding() if self.match("FORMAT") else None
+        try:
+            return mapped(options, encoding)
+        except Refusal as refusal:
+            where = refusal.option.span if refusal.option is not None else self.previous.span
+            self.refuse(refusal.message, where, refusal.hint)
+
+    def option(self) -> Option:
+        """`'key' = 'value'`, `a.b = 'value'`, also with a number, TRUE or FALSE."""
+        start = self.token
+        if start.kind not in (WORD, QUOTED):
+            return super().option()
+        key = self.advance().text.strip('"')
+        while self.match("."):
+            key += f".{self.advance().text}"
+        key_span = self.span_from(start)
+        self.expect("=")
+        value = self.token
+        if value.kind not in (STRING, NUMBER) and value.upper not in ("TRUE", "FALSE"):
+            self.fail("a value in single quotes")
+        self.advance()
+        text = value.value if value.kind is STRING else value.text
+        return Option(key, text, self.span_from(start), key_span, value.span)
+
+    def _include(self) -> list[Option]:
+        """`INCLUDE what [type] [AS name]`: a column, and for the key of a message its options."""
+        start = self.expect("INCLUDE")
+        what = self.expect_any("KEY", *INCLUDED)
+        name, key, type_ = ("_rw_key", "", BYTES) if what == "KEY" else INCLUDED[what]
+        type_start = self.token
+        if self.token.kind is WORD and not self.at_any("AS", "INCLUDE", "WITH", "FORMAT", "APPEND"):
+            type_ = self.data_type()
+        type_span = self.span_from(type_start)
+        if self.match("AS"):
+            name = self.name("the name of the column").text
+        named, span = Name(name, start.span), self.span_from(start)
+        if key:
+            self._included.append(MetadataColumn(named, type_, key, True, type_span, span=span))
+            return []
+        self._included.append(PhysicalColumn(named, type_, type_span, span=span))
+        options = {"key.format": "raw", "key.fields": name, "value.fields-include": "EXCEPT_KEY"}
+        return [Option(k, v, span, span, span) for k, v in options.items()]
+
+    def _encoding(self) -> Encoding:
+        form = self.expect_any(*FORMATS)
+        self.expect("ENCODE")
+        encode = self.expect_any(*ENCODES)
+        return Encoding(form, encode, self.options() if self.at("(") else ())
+
+    def _not_enforced(self, among: Elements | None) -> None:
+        """A key is one without saying so."""
+        self.match("NOT", "ENFORCED")
+
+    def _column(self, among: Elements | None = None) -> tuple[ColumnDefinition, PrimaryKey | None]:
+        """Also `c type AS expression`, which is computed."""
+        index, start = self.index, self.token
+        name = Name(self.identifier("a column name", reserved=self.peek().kind is WORD).name, start.span)
+        if self.token.kind is WORD and not self.at("AS"):
+            data_type = self.data_type()
+            if self.match("AS"):
+                text = self.expression_text()
+                cast = exp.Cast(this=text.expression, to=TypeSpec(this=data_type))
+                cast.meta.update(text.expression.meta)
+                return ComputedColumn(
+                    name, ExpressionText(cast, str(cast.sql(dialect="flink")), text.span), span=self.span_from(start)
+                ), None
+        self.back_to(index)
+        return super()._column(among)
+
+
+def _in_milliseconds(column: ColumnDefinition) -> ColumnDefinition:
+    """The column of a watermark: event time has three digits of a second."""
+    if isinstance(column, PhysicalColumn | MetadataColumn) and column.type.is_timestamp:
+        return column.with_(type=column.type.with_(precision=min(column.type.precision, 3)))
+    return column
+
+
+def _all_of(table: ObjectName) -> exp.Select:
+    """`SELECT * FROM table`."""
+    parts = [exp.Identifier(this=part, quoted=True) for part in reversed(table.parts)]
+    named = exp.Table(**dict(zip(("this", "db", "catalog"), parts, strict=False)))
+    named.meta["span"] = table.span
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=named))
