@@ -143,7 +143,7 @@ class Grouped:
         assert window is not None
         partition = tuple(keys) if window.name == "SESSION" else ()
         kind = window.time.type.with_(precision=3, nullable=window.time.type.is_rowtime)
-        table = window_table(plan, window.time, window.spec, partition, window.span, window.name, kind, batch=True)
+        table = window_table(plan, window.time, window.spec, partition, window.span, window.name, kind, plain=True)
         self._window = table if window.emit is None else table.with_(emit=window.emit)
         return self._window
 

@@ -212,7 +212,14 @@ class RelationBinder(RelationRules):
             code="E1203",
             span=span_of(call),
             hint=did_you_mean(
-                name, [*WINDOW_FUNCTIONS, *CHANGELOG_FUNCTIONS, *OTHER_FUNCTIONS, *_table_functions(env), *constructs]
+                name,
+                [
+                    *(f for f in sorted(WINDOW_FUNCTIONS) if "_" not in f),
+                    *CHANGELOG_FUNCTIONS,
+                    *OTHER_FUNCTIONS,
+                    *_table_functions(env),
+                    *constructs,
+                ],
             ),
         )
 

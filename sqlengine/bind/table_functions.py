@@ -38,7 +38,9 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
 MAX_WINDOWS = 100_000
 """The most windows that a row may fall in. A day that slides by the second has 86,400."""
 _OPTIONAL = frozenset({"OFFSET", "EMITONLYONUPDATE"})
-WINDOW_FUNCTIONS = frozenset(_PARAMETERS)
+_OF_ANY_TIME = "PG_"
+"""Before TUMBLE and HOP: windows also of a timestamp that is no time attribute, whose results change as rows come."""
+WINDOW_FUNCTIONS = frozenset((*_PARAMETERS, f"{_OF_ANY_TIME}TUMBLE", f"{_OF_ANY_TIME}HOP"))
 
 RelationOf = Callable[[exp.Expr], tuple[LogicalNode, Source]]
 
@@ -50,7 +52,8 @@ def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf
         BindError: E1230 for wrong arguments, E1231 when the column is no time attribute, E1232 for sizes that do not
         fit together, E1234 for too many windows per row.
     """
-    name, span = call.name.upper(), span_of(call)
+    written, span = call.name.upper(), span_of(call)
+    name = written.removeprefix(_OF_ANY_TIME)
     arguments = _arguments(name, call)
     data, time_column = arguments["DATA"], arguments["TIMECOL"]
     if not isinstance(data, TableArg):
@@ -109,7 +112,9 @@ def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf
             span=span,
             hint="the slide stands before the size",
         )
-    return window_table(plan, found[0].ref(), window, partition, span_of(named), name, batch=env.context.batch)
+    return window_table(
+        plan, found[0].ref(), window, partition, span_of(named), name, plain=env.context.batch or name != written
+    )
 
 
 _LENGTHS = (("DAY", 86_400_000), ("HOUR", 3_600_000), ("MINUTE", 60_000), ("SECOND", 1000))
@@ -184,9 +189,9 @@ def window_table(
     usage: str,
     window_time_type: DataType | None = None,
     *,
-    batch: bool = False,
+    plain: bool = False,
 ) -> WindowTable:
-    """The node, when the time column is a time attribute (of a batch query: a timestamp); E1231 otherwise."""
+    """The node, when the time column is a time attribute (`plain`: a timestamp); E1231 otherwise."""
     kind = time.type
     if not kind.is_timestamp:
         raise TypeMismatchError(
@@ -195,7 +200,7 @@ def window_table(
             span=span,
             hint="declare WATERMARK FOR a column of such a type, or a column AS PROCTIME()",
         )
-    if kind.time_attribute is None and not batch:
+    if kind.time_attribute is None and not plain:
         raise TypeMismatchError(
             f'{usage} takes a time attribute, and "{time.name}" is a plain {kind.with_nullable(True)}',
             code="E1231",

@@ -62,7 +62,9 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> tuple[Windowed, ...]:
         case Filter(predicate=predicate) if follows_time(predicate):
             # Rows leave when their window has long ended.
             return ()
-        case WindowTable(input=source) if has_time_condition(source):
+        case WindowTable(input=source, time=time) if has_time_condition(source) or (
+            time.type.time_attribute is None and not traits.batch
+        ):
             return ()
         case WindowTable(start=start, end=end, window_time=time, window=window):
             return (Windowed(start.id, end.id, time.id, window),)

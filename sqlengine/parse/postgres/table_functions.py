@@ -2,9 +2,10 @@
 
     jsonb_array_elements(v)         UNNEST(TRY_CAST(v AS ARRAY<VARIANT>)) AS jsonb_array_elements (value)
     jsonb_each(v)                   UNNEST(TRY_CAST(v AS MAP<STRING, VARIANT>)) AS jsonb_each (key, value)
-    tumble(t, c, interval '5 min')  TUMBLE(TABLE t, DESCRIPTOR(c), INTERVAL '5' MINUTE)
-    hop(t, c, slide, size)          HOP(TABLE t, DESCRIPTOR(c), slide, size)
+    tumble(t, c, interval '5 min')  PG_TUMBLE(TABLE t, DESCRIPTOR(c), INTERVAL '5' MINUTE)
+    hop(t, c, slide, size)          PG_HOP(TABLE t, DESCRIPTOR(c), slide, size)
 
+PG_TUMBLE and PG_HOP are TUMBLE and HOP, also of timestamps without a watermark.
 A value that is no array, or no object, gives no rows, because which rows are looked at depends on the plan.
 Source: PostgreSQL 15, "JSON Processing Functions"; RisingWave, "Time windows".
 """
@@ -73,7 +74,7 @@ def _window(name: str, call: FunctionCall) -> exp.Expr | None:
         Descriptor(expressions=[column.this.copy()]),
         *(g.copy() for g in given[2:]),
     ]
-    made = FunctionCall(this=name, expressions=arguments)
+    made = FunctionCall(this=f"PG_{name}", expressions=arguments)
     for tree in (*arguments[:2], made):
         tree.meta.update(call.meta)
     return TableFunction(this=made, lateral=False)
