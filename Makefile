@@ -90,6 +90,7 @@ bench: $(READY)  ## Nexmark and TPC-H, us against DuckDB and what bench-peers in
 	$(BIN)/python -m tests.benchmarks.batch
 	$(BIN)/python -m tests.benchmarks.batch --from memory
 	$(BIN)/python -m tests.benchmarks.process_functions
+	$(BIN)/python -m tests.benchmarks.user_functions
 	$(BIN)/python -m tests.benchmarks.report
 
 bench-server: $(READY) ## the bars of the server, with psycopg and asyncpg

@@ -289,9 +289,7 @@ class _Compiled:
         except ExpressionError as error:
             error.span = error.span or call.span
             if function.rejects and failures is None:
-                error.hint = (
-                    "no row can be rejected here: call it in SELECT, WHERE or LATERAL, of a subquery for example"
-                )
+                error.hint = _not_here(function)
             raise
         except (pa.ArrowException, OverflowError) as error:
             shown = ", ".join(str(a.type.with_nullable(True)) for a in call.args)
@@ -350,6 +348,13 @@ class Stage:
                 kept = np.flatnonzero(mask)
                 frame = frame.where(mask, count)
         return kept, _columns(self._projections, frame, self._compiled)
+
+
+def _not_here(function: ScalarFunction) -> str:
+    """Why a function that rejects rows has failed the job."""
+    if function.deterministic:
+        return "no row can be rejected here: call it in SELECT, WHERE or LATERAL, of a subquery for example"
+    return "a function that is not deterministic rejects no row of an input with updates: have it return None for such rows"
 
 
 def _spread(value: Value, type_: pa.DataType, rows: np.ndarray[Any, np.dtype[np.int64]], length: int) -> pa.Array:

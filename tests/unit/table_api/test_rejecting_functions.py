@@ -179,6 +179,15 @@ def test_where_no_row_can_be_rejected_the_job_fails(env: TableEnvironment) -> No
     with pytest.raises(SqlEngineError, match=r"E2110.*not 3") as caught:
         rows(env, "SELECT a.n FROM t AS a LEFT JOIN t AS b ON val(a.n + b.n) > 2")
     assert "no row can be rejected here" in str(caught.value.hint)
+    env.create_temporary_system_function(
+        "other", udf(_value, result_type="BIGINT", on_error="reject", deterministic=False)
+    )
+    assert rows(env, "SELECT other(n * 3 - 4) FROM t") == [(-10,), (20,)]
+    env.execute_sql("CREATE TABLE u (n BIGINT, PRIMARY KEY (n) NOT ENFORCED)")
+    env.execute_sql("INSERT INTO u VALUES (3)")
+    with pytest.raises(SqlEngineError, match="E2110") as caught:
+        env.execute_sql("CREATE MATERIALIZED VIEW v AS SELECT other(n) AS n FROM u")
+    assert "rejects no row of an input with updates" in str(caught.value.hint)
     with pytest.raises(SqlEngineError, match="E1512.*may have changed its accumulator"):
         udaf(lambda n: 1, result_type="INT", func_type="numpy", on_error="reject")
     with pytest.raises(SqlEngineError, match="there is no on_error 'skip'"):
