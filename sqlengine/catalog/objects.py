@@ -32,6 +32,7 @@ __all__ = [
     "OpenTable",
     "ParameterValues",
     "PhysicalColumn",
+    "TableDistribution",
     "TableColumn",
     "TableRefresh",
     "Watermark",
@@ -98,6 +99,15 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True)
+class TableDistribution:
+    """`DISTRIBUTED [BY [kind] (columns)] [INTO buckets BUCKETS]`; `kind` is HASH, RANGE or None."""
+
+    columns: tuple[str, ...] = ()
+    kind: str | None = None
+    buckets: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogTable:
     """A table with a connector, or (no `connector` option) one that lives in memory."""
 
@@ -114,6 +124,8 @@ class CatalogTable:
     """What ANALYZE TABLE has found."""
     session: int = 0
     """The number of the session that a temporary table belongs to."""
+    distribution: TableDistribution | None = None
+    """What DISTRIBUTED says; no connector here has buckets."""
 
     def __repr__(self) -> str:
         options = {key: shown_value(key, value) for key, value in self.options.items()}

@@ -25,7 +25,7 @@ from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import Cast, InputRef
 from runtime.expr.typing import implicit_cast
 from sqlengine.api.result import Result
-from sqlengine.catalog.objects import CatalogTable, ComputedColumn, TableColumn
+from sqlengine.catalog.objects import CatalogTable, ComputedColumn, TableColumn, TableDistribution
 from sqlengine.catalog.statistics import MeasuredTable
 from sqlengine.database.maintained_view import MOST_GATHERED
 from sqlengine.database.session import Session, physical_schema
@@ -33,7 +33,13 @@ from sqlengine.options.connectors import check_connector
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import identifiers
-from sqlengine.statements.tables import catalog_column, catalog_watermark, checked_table, get_table
+from sqlengine.statements.tables import (
+    catalog_column,
+    catalog_distribution,
+    catalog_watermark,
+    checked_table,
+    get_table,
+)
 from sqlengine.statements.view_options import keep_history
 
 __all__ = ["alter_table"]
@@ -111,6 +117,7 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
                 columns=columns,
                 primary_key=tuple(new.text if k == old.text else k for k in table.primary_key),
                 partitioned_by=tuple(new.text if k == old.text else k for k in table.partitioned_by),
+                distribution=_with_renamed(table.distribution, old.text, new.text),
             )
         case ddl.SetOptions(options=options):
             return replace(table, options={**table.options, **st.options_dict(options)})
@@ -163,8 +170,28 @@ def _added(table: CatalogTable, action: ddl.AddParts) -> CatalogTable:
                 span=action.primary_key.span,
                 hint="use MODIFY PRIMARY KEY",
             )
-        changed = replace(changed, primary_key=tuple(n.text for n in action.primary_key.columns))
+        changed = _with_key(changed, action.primary_key)
+    if action.distribution is not None:
+        if table.distribution is not None:
+            raise CatalogError(
+                "the table has a distribution already",
+                code="E1401",
+                span=action.distribution.span,
+                hint="use MODIFY DISTRIBUTION",
+            )
+        changed = replace(changed, distribution=catalog_distribution(action.distribution))
     return changed
+
+
+def _with_key(table: CatalogTable, key: ddl.PrimaryKey) -> CatalogTable:
+    columns = tuple(n.text for n in key.columns)
+    return replace(table, primary_key=columns, constraint_name=None if key.name is None else key.name.text)
+
+
+def _with_renamed(distribution: TableDistribution | None, old: str, new: str) -> TableDistribution | None:
+    if distribution is None:
+        return None
+    return replace(distribution, columns=tuple(new if c == old else c for c in distribution.columns))
 
 
 def _modified(table: CatalogTable, action: ddl.ModifyParts) -> CatalogTable:
@@ -197,7 +224,16 @@ def _modified(table: CatalogTable, action: ddl.ModifyParts) -> CatalogTable:
                 span=action.primary_key.span,
                 hint="use ADD PRIMARY KEY",
             )
-        changed = replace(changed, primary_key=tuple(n.text for n in action.primary_key.columns))
+        changed = _with_key(changed, action.primary_key)
+    if action.distribution is not None:
+        if table.distribution is None:
+            raise CatalogError(
+                "the table has no distribution to modify",
+                code="E1414",
+                span=action.distribution.span,
+                hint="use ADD DISTRIBUTION",
+            )
+        changed = replace(changed, distribution=catalog_distribution(action.distribution))
     return changed
 
 
@@ -229,6 +265,13 @@ def _without_columns(table: CatalogTable, names: tuple[ddl.Name, ...]) -> Catalo
                 span=name.span,
                 hint="DROP PRIMARY KEY first",
             )
+        if table.distribution is not None and name.text in table.distribution.columns:
+            raise CatalogError(
+                f'the table is distributed by "{name.text}"',
+                code="E1415",
+                span=name.span,
+                hint="DROP DISTRIBUTION first",
+            )
     gone = {n.text for n in names}
     return replace(table, columns=tuple(c for c in table.columns if c.name not in gone))
 
@@ -236,6 +279,8 @@ def _without_columns(table: CatalogTable, names: tuple[ddl.Name, ...]) -> Catalo
 def _without_part(table: CatalogTable, action: ddl.DropPart) -> CatalogTable:
     if action.part == "WATERMARK" and table.watermark is not None:
         return replace(table, watermark=None)
+    if action.part == "DISTRIBUTION" and table.distribution is not None:
+        return replace(table, distribution=None)
     if action.part in ("PRIMARY KEY", "CONSTRAINT") and table.primary_key:
         if action.name is not None and table.constraint_name not in (None, action.name.text):
             raise CatalogError(

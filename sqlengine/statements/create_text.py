@@ -14,6 +14,7 @@ from sqlengine.catalog.objects import (
     MaterializedView,
     MetadataColumn,
     PhysicalColumn,
+    TableDistribution,
     TableRefresh,
 )
 
@@ -85,10 +86,19 @@ def table_text(table: CatalogTable, *, name: str | None = None, masked: bool = T
     temporary = "TEMPORARY " if table.temporary else ""
     text = f"CREATE {temporary}TABLE {name or _path(table)} (\n" + ",\n".join(lines) + "\n)"
     text += _comment(table.comment, "\n")
+    if table.distribution is not None:
+        text += "\n" + _distribution_text(table.distribution)
     if table.partitioned_by:
         text += f"\nPARTITIONED BY ({', '.join(quoted(p) for p in table.partitioned_by)})"
     options = _with(table.options, masked=masked)
     return text + (f"\n{options}" if options else "")
+
+
+def _distribution_text(distribution: TableDistribution) -> str:
+    columns = ", ".join(map(quoted, distribution.columns))
+    by = f" BY {distribution.kind or ''}({columns})" if columns else ""
+    into = f" INTO {distribution.buckets} BUCKETS" if distribution.buckets is not None else ""
+    return f"DISTRIBUTED{by}{into}"
 
 
 def view_text(view: CatalogView | MaterializedView, *, name: str | None = None, masked: bool = True) -> str:

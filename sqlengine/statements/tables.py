@@ -35,6 +35,7 @@ from sqlengine.catalog.objects import (
     MetadataColumn,
     PhysicalColumn,
     TableColumn,
+    TableDistribution,
     Watermark,
 )
 from sqlengine.database.open_views import check_unchanged
@@ -59,6 +60,7 @@ else:
 
 __all__ = [
     "catalog_columns",
+    "catalog_distribution",
     "catalog_watermark",
     "checked_table",
     "declared_table",
@@ -120,6 +122,7 @@ def declared_table(statement: st.CreateTable, session: Session) -> CatalogTable:
         statement.temporary,
         _constraint_name(statement.primary_key),
         session=session.number if statement.temporary else 0,
+        distribution=catalog_distribution(statement.distribution),
     )
 
 
@@ -263,6 +266,13 @@ def catalog_watermark(watermark: ddl.Watermark) -> Watermark:
     return Watermark(watermark.column.parts, watermark.expression.expression, watermark.expression.text)
 
 
+def catalog_distribution(distribution: ddl.Distribution | None) -> TableDistribution | None:
+    if distribution is None:
+        return None
+    columns = tuple(name.text for name in distribution.columns)
+    return TableDistribution(columns, distribution.kind, distribution.buckets)
+
+
 def _key_names(key: ddl.PrimaryKey | None) -> tuple[str, ...]:
     return tuple(n.text for n in key.columns) if key is not None else ()
 
@@ -307,6 +317,14 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
                 span=partition_spans.get(name),
                 hint=did_you_mean(name, physical),
             )
+    for name in table.distribution.columns if table.distribution is not None else ():
+        if name not in physical:
+            raise BindError(
+                f'distribution column "{name}" is not a physical column of the table',
+                code="E1424",
+                span=_place_of_distribution(statement, name),
+                hint=did_you_mean(name, physical),
+            )
     columns = tuple(
         replace(c, type=c.type.not_null()) if isinstance(c, PhysicalColumn) and c.name in table.primary_key else c
         for c in table.columns
@@ -317,6 +335,11 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
     with pointing_at(_place_of_watermark(statement)):
         check_declaration(session, table)
     return table
+
+
+def _place_of_distribution(statement: st.CreateTable | None, name: str) -> Span | None:
+    given = statement.distribution.columns if statement is not None and statement.distribution is not None else ()
+    return next((column.span for column in given if column.text == name), None)
 
 
 def _place_of_watermark(statement: st.CreateTable | None) -> Span | None:
@@ -366,7 +389,7 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
                 hint="say OVERWRITING WATERMARKS",
             )
         watermark = watermark or source.watermark
-    key, partitions = table.primary_key, table.partitioned_by
+    key, partitions, distribution = table.primary_key, table.partitioned_by, table.distribution
     if source.primary_key and like.strategy("CONSTRAINTS") == "INCLUDING":
         if key:
             raise CatalogError(
@@ -385,6 +408,15 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
                 hint="say EXCLUDING PARTITIONS",
             )
         partitions = source.partitioned_by
+    if source.distribution is not None and like.strategy("DISTRIBUTION") == "INCLUDING":
+        if distribution is not None:
+            raise CatalogError(
+                f'"{source.path.name}" is distributed already',
+                code="E1412",
+                span=like.span,
+                hint="say EXCLUDING DISTRIBUTION",
+            )
+        distribution = source.distribution
     options = dict(table.options)
     strategy = like.strategy("OPTIONS")
     if strategy != "EXCLUDING":
@@ -404,6 +436,7 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
         primary_key=key,
         partitioned_by=partitions,
         options=options,
+        distribution=distribution,
     )
 
 
