@@ -141,6 +141,47 @@ def _inserts(server: Server, count: int) -> None:
     )
 
 
+def _subscriber_process(
+    server: Server, clients: int, seconds: float, results: multiprocessing.Queue[list[int]]
+) -> None:
+    """Each client reads a subscription as COPY for so long; the bytes that each has got."""
+    got = [0] * clients
+
+    def read(number: int) -> None:
+        with server.connect() as client:
+            timer = threading.Timer(seconds, client.cancel)
+            timer.start()
+            try:
+                with client.cursor().copy("COPY (SUBSCRIBE TO v WITHOUT SNAPSHOT) TO STDOUT") as copy:
+                    while data := copy.read():
+                        got[number] += len(data)
+            except psycopg.errors.QueryCanceled:
+                pass
+
+    threads = [threading.Thread(target=read, args=(i,)) for i in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    results.put(got)
+
+
+def _subscribers(server: Server, clients: int, seconds: float) -> None:
+    results: multiprocessing.Queue[list[int]] = multiprocessing.Queue()
+    process = multiprocessing.Process(target=_subscriber_process, args=(server, clients, seconds, results))
+    with _arriving(server, 20_000) as arrived:
+        began = server.processor_seconds()
+        process.start()
+        got = results.get()
+        process.join()
+        used = server.processor_seconds() - began
+        print(
+            f"{clients} subscribers to a view: {sum(got) / seconds / 1e6:,.1f} MB/s to all, {min(got) / max(max(got), 1):.0%} of the "
+            f"fastest to the slowest, {used / seconds:.0%} of a core; rows that arrived: {arrived():,.0f}/s   "
+            "(bar: 20,000/s, nobody waits)"
+        )
+
+
 @contextmanager
 def _arriving(server: Server, rows: int) -> Iterator[Callable[[], float]]:
     """Rows that arrive all the time, so many a second; how many a second have."""
@@ -173,6 +214,7 @@ def main() -> None:
         _concurrent(server, "lookups by 64 clients", "10,000/s", 64, 500)
         _pipelines(server, 50_000)
         _inserts(server, 500)
+        _subscribers(server, 50, 5.0)
         with _arriving(server, 50_000) as arrived:
             _concurrent(server, "lookups by 64 clients while rows arrive", "p99 below 10 ms", 64, 500)
             print(f"    rows that arrived: {arrived():,.0f}/s   (bar: 50,000/s)")
