@@ -80,8 +80,11 @@ def _is_identity(source: PhysicalNode, projections: tuple[Expr, ...]) -> bool:
 def _may_merge(
     source: CalcExec, condition: Expr | None, projections: tuple[Expr, ...], functions: FunctionRegistry
 ) -> bool:
-    """Not when a random value would be drawn twice, a failing condition would lose its guard, or large expressions
-    would be repeated."""
+    """Not when a random value would be drawn twice (here, or for another reader of the source), a failing condition would
+    lose its guard, or large expressions would be repeated."""
+    own = source.projections if source.condition is None else (*source.projections, source.condition)
+    if not all(is_deterministic(e, functions) for e in own):
+        return False
     exprs = projections if condition is None else (*projections, condition)
     reads = Counter(e.index for p in exprs for e in walk(p) if isinstance(e, InputRef))
     size = 0
@@ -91,8 +94,6 @@ def _may_merge(
             continue
         parts = walk(inner)
         size += times * len(parts)
-        if times > 1 and not is_deterministic(inner, functions):
-            return False
     if size > _LARGEST:
         return False
     if condition is None or source.condition is None:

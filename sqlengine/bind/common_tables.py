@@ -2,7 +2,8 @@
 
 Each use is bound anew, under column ids of its own, so that every use is optimized for its place: filters and columns go
 down into it. A large query that is used several times is bound, optimized and run once: a chain of WITH queries of which
-each uses the one before it twice would double with every link.
+each uses the one before it twice would double with every link. So is a query of WITH with values that differ each time:
+all uses see the same.
 
 Not shared: what carries time attributes (joins by time, windows and watermarks look through to their inputs), and what
 stands inside another query.
@@ -18,6 +19,7 @@ from sqlglot import exp
 from planner.logical.expressions import node_expressions, walk_plan
 from planner.logical.nodes import LogicalNode, Shared, WindowTable
 from runtime.core.rooms import Room
+from runtime.expr.analysis import is_deterministic, is_dynamic_otherwise
 from runtime.expr.nodes import SubqueryExpr, fresh_column, walk
 from sqlengine.bind.session import BoundQuery, CommonTable, QueryEnv
 from sqlengine.catalog.objects import CatalogView
@@ -43,7 +45,8 @@ def common_query(common: CommonTable, tree: exp.Table, env: QueryEnv) -> BoundQu
         return common.env.query(common.query)
     if not common.bound:
         first = common.env.query(common.query)
-        common.bound.append(first if _is_large(first.plan) and not _has_time(first.plan) else None)
+        shares = _is_large(first.plan) or _differs(first.plan, common.env)
+        common.bound.append(first if shares and not _has_time(first.plan) else None)
         if common.bound == [None]:
             return first
     (shared,) = common.bound
@@ -73,6 +76,13 @@ def _mentions(tree: exp.Table) -> int:
 
 def _is_large(plan: LogicalNode) -> bool:
     return sum(1 + len(_inner(node)) for node in _nodes(plan)) > MOST_NODES_COPIED
+
+
+def _differs(plan: LogicalNode, env: QueryEnv) -> bool:
+    """Whether a value of the plan may be another one each time."""
+    functions = env.context.functions
+    expressions = [expr for node in _nodes(plan) for expr in node_expressions(node)]
+    return any(not is_deterministic(e, functions) or is_dynamic_otherwise(e, functions) for e in expressions)
 
 
 def _has_time(plan: LogicalNode) -> bool:
