@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -20,13 +21,17 @@ JARS = Path(__file__).parents[2] / ".venv-flink-clients"
 
 @pytest.fixture(scope="session")
 def jars() -> Path:
-    if not (JARS / "ready").exists():
-        if shutil.which("mvn") is None:
-            for command in (["apt-get", "update"], ["apt-get", "install", "--yes", "maven"]):
-                subprocess.run(command, check=True, capture_output=True)
-        copy = ["mvn", "--quiet", "--file", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-        subprocess.run([*copy, f"-DoutputDirectory={JARS}"], check=True, capture_output=True)
-        (JARS / "ready").touch()
+    JARS.mkdir(exist_ok=True)
+    with open(JARS / "lock", "w") as lock:
+        # Tests of several processes may begin at once.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (JARS / "ready").exists():
+            if shutil.which("mvn") is None:
+                for command in (["apt-get", "update"], ["apt-get", "install", "--yes", "maven"]):
+                    subprocess.run(command, check=True, capture_output=True)
+            copy = ["mvn", "--quiet", "--file", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+            subprocess.run([*copy, f"-DoutputDirectory={JARS}"], check=True, capture_output=True)
+            (JARS / "ready").touch()
     return JARS
 
 
