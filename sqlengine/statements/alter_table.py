@@ -137,7 +137,9 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
             raise UnsupportedError(
                 "partitions of this table are made by writing to it",
                 code="E1603",
-                hint="INSERT INTO ... PARTITION (...)",
+                hint="INSERT OVERWRITE t PARTITION (..) SELECT .. WHERE FALSE empties one"
+                if isinstance(action, ddl.DropPartitions)
+                else "INSERT INTO ... PARTITION (...)",
             )
 
 
