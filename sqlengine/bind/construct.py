@@ -13,16 +13,17 @@ from sqlglot import exp
 
 from runtime.core.errors import BindError, Span, SqlSyntaxError, TypeMismatchError, did_you_mean
 from runtime.core.rooms import Room
-from runtime.core.types import STRING, VARIANT, DataType, RowField, TypeRoot, array, char, map_of
+from runtime.core.types import BOOLEAN, STRING, VARIANT, DataType, RowField, TypeRoot, array, char, map_of
+from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal, Parameter
 from runtime.expr.nullability import cast_type
 from runtime.expr.time_range import limits, out_of_range
 from runtime.expr.typing import comparison_type, explicit_cast, implicit_cast
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
-from sqlengine.bind.operators import comparison
+from sqlengine.bind.operators import comparison, scalar_function
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.parse.literals import interval_unit
-from sqlengine.parse.nodes import Assigned, MapConstructor
+from sqlengine.parse.nodes import Assigned, FunctionCall, MapConstructor
 from sqlengine.parse.spans import span_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 else:
     _array_texts = Room("sqlengine.bind.array_texts")
 
-__all__ = ["CONSTRUCTS", "cast_explicitly", "get_field", "row_of", "written_array"]
+__all__ = ["CONSTRUCTS", "assigned_text", "cast_explicitly", "get_field", "row_of", "written_array"]
 
 
 def _column(binder: ExpressionRules, tree: exp.Column) -> Expr:
@@ -282,14 +283,35 @@ def _interval_of(number: Literal, target: DataType, span: Span | None) -> Expr:
     return Literal(amount, plain)
 
 
+def assigned_text(functions: FunctionRegistry, text: Expr, wanted: DataType, span: Span | None) -> Expr | None:
+    """A text as the value of a column that it writes, as PostgreSQL reads it; None where it writes none."""
+    if wanted.is_character:
+        return cast_to(text, wanted)
+    if wanted.root is TypeRoot.VARIANT:
+        return scalar_function(functions, "PARSE_JSON", [text, Literal(True, BOOLEAN.not_null())], span)
+    if wanted.root is TypeRoot.TIMESTAMP_LTZ:
+        return cast_to(scalar_function(functions, "PG_TIMESTAMPTZ", [text], span), wanted)
+    if not explicit_cast(text.type, wanted) or wanted.is_nested:
+        return None
+    return cast_explicitly(text, wanted, False, span)
+
+
 def _assigned(binder: ExpressionRules, tree: Assigned) -> Expr:
     """What UPDATE gives a column: without CAST only what INSERT takes, too."""
-    value, wanted = binder.bind(tree.this), tree.args["to"].data_type
+    written, wanted = tree.this, tree.args["to"].data_type
+    untyped = isinstance(written, FunctionCall) and written.name == "PG_UNTYPED"
+    if untyped:
+        (written,) = written.expressions
+    value = binder.bind(written)
+    if untyped and value.type.is_character:
+        found = assigned_text(binder.env.context.functions, value, wanted, span_of(written))
+        if found is not None:
+            return found
     if value.type.root is not TypeRoot.NULL and not implicit_cast(value.type.materialized(), wanted):
         raise TypeMismatchError(
             f'the column "{tree.args["column"]}" is {wanted}, and its new value {value.type.materialized().with_nullable(True)}',
             code="E1313",
-            span=span_of(tree.this),
+            span=span_of(written),
             hint=f"CAST(.. AS {wanted})",
         )
     return cast_to(value, wanted)

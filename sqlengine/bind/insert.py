@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode, Sink
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
-from runtime.core.types import BOOLEAN, DataType, TypeRoot
+from runtime.core.types import DataType, TypeRoot
 from runtime.eval.constant import fold_constant
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import Column, Expr, Literal, fresh_column
@@ -24,8 +24,7 @@ from runtime.spi.abilities import SupportsOverwrite, SupportsReplacement
 from runtime.spi.sink import SinkTable
 from sqlengine.bind.binder import bind_expression, source_query
 from sqlengine.bind.coerce import cast_to, with_types
-from sqlengine.bind.construct import cast_explicitly
-from sqlengine.bind.operators import scalar_function
+from sqlengine.bind.construct import assigned_text, cast_explicitly
 from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
 from sqlengine.catalog.objects import BindContext, CatalogTable, ComputedColumn, MetadataColumn, PhysicalColumn
@@ -244,13 +243,10 @@ class _Insertion:
         self, functions: FunctionRegistry, name: str, text: Expr, wanted: DataType, span: Span | None
     ) -> Expr:
         """A text as the value that it writes."""
-        if wanted.root is TypeRoot.VARIANT:
-            return scalar_function(functions, "PARSE_JSON", [text, Literal(True, BOOLEAN.not_null())], span)
-        if wanted.root is TypeRoot.TIMESTAMP_LTZ:
-            return cast_to(scalar_function(functions, "PG_TIMESTAMPTZ", [text], span), wanted)
-        if not explicit_cast(text.type, wanted) or wanted.is_nested:
+        found = assigned_text(functions, text, wanted, span)
+        if found is None:
             raise self._mismatch(name, text.type, wanted, span)
-        return cast_explicitly(text, wanted, False, span)
+        return found
 
     def _mismatch(self, name: str, found: DataType, wanted: DataType, span: Span | None) -> TypeMismatchError:
         plain = wanted.with_nullable(True)

@@ -27,7 +27,7 @@ from sqlengine.parse.ddl_nodes import (
     Statement,
 )
 from sqlengine.parse.lexer import NUMBER, QUOTED, STRING, WORD, Token
-from sqlengine.parse.nodes import TypeSpec
+from sqlengine.parse.nodes import FunctionCall, ParameterMark, TypeSpec
 from sqlengine.parse.postgres.connectors import ENCODES, FORMATS, INCLUDED, Encoding, Refusal, mapped
 from sqlengine.parse.statement_nodes import Insert
 from sqlengine.parse.statements import StatementGrammar
@@ -73,6 +73,10 @@ class DefinitionGrammar(StatementGrammar):
     def _insert(self) -> Insert:
         """Texts among the values become what their columns are."""
         return super()._insert().with_(assigns=True)
+
+    def assignments(self) -> tuple[tuple[Name, ExpressionText], ...]:
+        """Texts and parameters become what their columns are."""
+        return tuple((name, _untyped(value)) for name, value in super().assignments())
 
     def create_table(self, *, temporary: bool, create: bool, replace: bool) -> CreateTable:
         self._included, self._defines, self._given = [], True, {}
@@ -197,6 +201,15 @@ class DefinitionGrammar(StatementGrammar):
                 ), None
         self.back_to(index)
         return super()._column(among)
+
+
+def _untyped(value: ExpressionText) -> ExpressionText:
+    tree = value.expression
+    if not (isinstance(tree, exp.Literal) and tree.is_string) and not isinstance(tree, ParameterMark):
+        return value
+    made = FunctionCall(this="PG_UNTYPED", expressions=[tree])
+    made.meta.update(tree.meta)
+    return ExpressionText(made, value.text, value.span)
 
 
 def _in_milliseconds(column: ColumnDefinition) -> ColumnDefinition:
