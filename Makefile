@@ -101,7 +101,10 @@ bench-spark: $(READY) ## the bars of the Spark runtime on this machine and on a 
 	$(BIN)/python -m tests.benchmarks.spark_bars standalone
 	$(BIN)/python -m tests.benchmarks.spark_scale
 
-bench-peers: $(READY) $(PEERS)/.ready ## Flink 2.3 beside us, for `make bench`; needs Java 17 and Maven
+bench-peers: $(READY) $(PEERS)/.ready ## Flink 2.3 beside us: patterns, process functions, five joins, and for `make bench`; needs Java 17 and Maven
+	$(BIN)/python -m tests.benchmarks.patterns
+	$(BIN)/python -m tests.benchmarks.process_functions
+	$(BIN)/python -m tests.benchmarks.five_way
 
 $(PEERS)/.ready: tests/benchmarks/flink_jars.xml
 	@command -v mvn >/dev/null || { echo "Maven is needed (and Java 17)"; exit 1; }

@@ -11,6 +11,7 @@ from connectors.fixed_rows import FixedRows, FixedRowsReader
 from connectors.memory.rows import TableVersion
 from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.core.schema import Schema
+from runtime.spi.abilities import StoredColumns
 from runtime.spi.reader import ReadContext
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
@@ -83,6 +84,10 @@ class TableSnapshot(FixedRows):
 
     def open(self, split: Split, context: ReadContext) -> SnapshotReader:
         return SnapshotReader(self.name, self.rows)
+
+    def stored_columns(self) -> StoredColumns:
+        """See `TellsStoredColumns`."""
+        return StoredColumns((), self.schema, rows=lambda: self.rows)
 
     def with_columns(self, names: Sequence[str]) -> TableSnapshot:
         fields = tuple(self.schema[self.schema.index_of(n)] for n in names)

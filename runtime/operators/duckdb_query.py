@@ -107,7 +107,7 @@ class DuckDBOperator(PiecewiseOperator):
             held: list[ChangelogBatch] | None = []
             size = 0
             try:
-                for rows in answers(self._inputs, query.text):
+                for rows in answers(self._inputs, query.text, query.tables):
                     batch = ChangelogBatch(_plain(rows, self._node.schema.arrow))
                     size += batch.nbytes
                     if held is not None:

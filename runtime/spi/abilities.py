@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
+import pyarrow as pa
+
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
 from runtime.expr.nodes import Expr
@@ -78,20 +80,22 @@ class TellsPushDown(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """Rows that lie in Parquet files as they are read: `schema` are the columns that are stored, of exactly these types,
-    among them those of the table; `filters`, over `schema`, tell which rows are the table's."""
+    """Rows that lie in Parquet files, or in memory, as they are read: `schema` are the columns that are stored, of exactly
+    these types, among them those of the table; `filters`, over `schema`, tell which rows are the table's. `rows`: gives them,
+    where there are no files."""
 
     paths: tuple[str, ...]
     schema: Schema
-    filters: tuple[Expr, ...]
+    filters: tuple[Expr, ...] = ()
+    rows: Callable[[], pa.Table] | None = None
 
 
 @runtime_checkable
 class TellsStoredColumns(Protocol):
-    """A source whose rows others may read from its files, as a batch query does."""
+    """A source whose rows others may read from where they lie, as a batch query does."""
 
     def stored_columns(self) -> StoredColumns | None:
-        """The files now; None where the rows differ from what is stored, or errors in files are treated in a way of the
+        """Where they lie now; None where the rows differ from what is stored, or errors in files are treated in a way of the
         table's own. Raises nothing."""
         ...
 

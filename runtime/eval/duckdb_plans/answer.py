@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Generator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -134,9 +135,14 @@ def _table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches([b.rename_columns([f"c{i}" for i in range(b.num_columns)]) for b in batches])
 
 
-def answers(inputs: Inputs, text: str) -> Generator[pa.RecordBatch]:
-    """The rows of a query, batch by batch, as they come. Raises DuckDBFailed, and Stopped when somebody asks to stop."""
+def answers(
+    inputs: Inputs, text: str, tables: Mapping[str, pa.Table] = MappingProxyType({})
+) -> Generator[pa.RecordBatch]:
+    """The rows of a query over inputs and further tables, batch by batch, as they come. Raises DuckDBFailed, and Stopped when
+    somebody asks to stop."""
     connection = inputs.ready()
+    for name, table in tables.items():
+        connection.register(name, table)
     found: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(_AHEAD)
     over = threading.Event()
 

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.duckdb_plans.expressions import Term, Translator, averaged, quoted
 from runtime.eval.duckdb_plans.types import Digits, Untranslatable, compares_alike, duckdb_type, same_kind
@@ -36,11 +38,11 @@ ACTING = (p.HashJoinExec, p.GroupAggregateExec, p.TopNExec, p.SetOperationExec)
 
 @dataclass(frozen=True)
 class Query:
-    """`text` reads the table `part1`, `part2`, ... for each leaf that stands for an input; its columns are those of the
-    node, `types` what DuckDB gives them."""
+    """`text` reads the table `part1`, `part2`, ... for each leaf that stands for an input, and `tables`, whose columns are
+    `c0`, ...; its own columns are those of the node."""
 
     text: str
-    types: tuple[str, ...]
+    tables: Mapping[str, pa.Table]
 
 
 @dataclass
@@ -80,6 +82,7 @@ class QueryWriter:
         self._uses: Counter[PhysicalNode] = Counter()
         self._done: dict[PhysicalNode, _Relation] = {}
         self._with: list[str] = []
+        self._tables: dict[str, pa.Table] = {}
         self._writers: Mapping[type[PhysicalNode], Callable[..., _Relation]] = {
             p.CalcExec: self._calc,
             p.ValuesExec: self._values,
@@ -101,7 +104,7 @@ class QueryWriter:
         text = found.text
         if any(c.digits is not None for c in found.columns):
             text = f"SELECT {', '.join(columns)} FROM ({found.text})"
-        return Query(tables + text, tuple(duckdb_type(f.type) for f in body.schema))
+        return Query(tables + text, self._tables)
 
     def relation_over(self, node: PhysicalNode, inputs: Sequence[PhysicalNode]) -> None:
         """Tries one operator over others. Raises Untranslatable."""
@@ -143,6 +146,10 @@ class QueryWriter:
         stored = stored_columns(node)
         if stored is None:
             raise Untranslatable
+        if stored.rows is not None:
+            name = f"rows{len(self._tables)}"
+            self._tables[name] = stored.rows().rename_columns([f"c{i}" for i in range(len(columns))])
+            return _Relation(f"SELECT * FROM {name}", columns)
         there = {f.name: f'"{f.name.replace(chr(34), chr(34) * 2)}"' for f in stored.schema}
         wanted = ", ".join(f"{there[f.name]} AS c{i}" for i, f in enumerate(node.schema))
         named = _columns([f.type for f in stored.schema], list(there.values()))

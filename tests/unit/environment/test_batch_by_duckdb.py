@@ -21,7 +21,7 @@ from runtime.eval.duckdb_plans.answer import Inputs, answers
 from runtime.plan.nodes import DuckDBExec
 from sqlengine import TableEnvironment
 
-CASES = int(os.environ.get("FUZZ_CASES", "60"))
+CASES = int(os.environ.get("FUZZ_CASES", "30"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
 COLUMNS = (
     "k INT, b BIGINT, n SMALLINT, d DECIMAL(10, 2), e DECIMAL(38, 6), s STRING, c CHAR(3), t DATE, ts TIMESTAMP(3), "
@@ -49,12 +49,12 @@ def _rows(chance: random.Random, count: int) -> dict[str, list[Any]]:
     }
 
 
-def _environment(folder: Path, by_duckdb: bool, stored: bool, chance: random.Random) -> TableEnvironment:
+def _environment(folder: Path, by_duckdb: bool, stored: str, chance: random.Random) -> TableEnvironment:
     env = TableEnvironment.create({"execution.runtime-mode": "batch", "sqlengine.batch.duckdb": str(by_duckdb).lower()})
     for name in ("p", "q"):
         rows = _rows(random.Random(f"{chance.random()}"), 40)
         table = pa.table(rows, schema=_schema())
-        if stored:
+        if stored == "files":
             (folder / name).mkdir(exist_ok=True)
             pq.write_table(table.slice(0, 25), folder / name / "1.parquet", row_group_size=10)
             pq.write_table(table.slice(25), folder / name / "2.parquet")
@@ -63,7 +63,10 @@ def _environment(folder: Path, by_duckdb: bool, stored: bool, chance: random.Ran
                 f"WITH ('connector' = 'filesystem', 'path' = '{folder}/{name}', 'format' = 'parquet')"
             )
         else:
-            env.create_temporary_view(name, env.from_arrow(table))
+            env.create_temporary_view(f"m{name}", env.from_arrow(table))
+            # What compares doubles is not for DuckDB; all rows pass.
+            where = " WHERE COALESCE(x, 0) <= x OR x IS NULL OR x <> x" if stored == "operators" else ""
+            env.execute_sql(f"CREATE TEMPORARY VIEW {name} AS SELECT * FROM m{name}{where}")
     return env
 
 
@@ -167,8 +170,8 @@ def answer(env: TableEnvironment, query: str) -> Counter[str] | str:
     return Counter(map(repr, zip(*(column.to_pylist() for column in rows.columns), strict=True)))
 
 
-@pytest.mark.parametrize("stored", [True, False], ids=["files", "memory"])
-def test_random_queries_have_the_answer_of_the_operators(stored: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", ["files", "memory", "operators"])
+def test_random_queries_have_the_answer_of_the_operators(stored: str, tmp_path: Path) -> None:
     refused = 0
     for case in range(CASES):
         chance = random.Random(f"{SEED} {case} {stored}")
