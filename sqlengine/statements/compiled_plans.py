@@ -250,7 +250,11 @@ class CompiledWriting:
                 temporary.append(f'the temporary table "{opened.table.path.name}"')
         called = _called(self.roots)
         temporary += [f"the function {name}" for name in sorted(called & set(session.own_functions))]
-        return [Reads(frozenset(objects), frozenset(), frozenset(called & set(session.user_functions)), temporary)]
+        return [
+            Reads(
+                frozenset(objects), frozenset(), frozenset(called & set(session.user_functions)), temporary, frozenset()
+            )
+        ]
 
     def kept(self) -> Kept:
         # Its file may be another one when the database is opened again.
