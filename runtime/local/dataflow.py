@@ -174,7 +174,7 @@ class Dataflow:
     def next_timer(self) -> int | None:
         """The processing time at which an epoch without input has something to do; None: at none. What rows with a time
         to live take is given back at the latest when that is over for the last ones."""
-        timers = [_timer(v.node, v.operator) for v in self.vertices if v.operator is not None]
+        timers = [vertex.next_timer() for vertex in self.vertices]
         timers.append(0 if self._shrinking.pending(self.vertices) else self._lifetimes.over)
         return min((timer for timer in timers if timer is not None), default=None)
 
@@ -476,11 +476,6 @@ def _image(vertex: Vertex) -> SavedOperator:
     """All of a vertex's state, without a note that it was saved."""
     tasks = () if vertex.operator is None else vertex.operator.image()
     return SavedOperator(vertex.name, vertex.watermark, vertex.input_watermark, tasks)
-
-
-def _timer(node: PhysicalNode, operator: Operator) -> int | None:
-    """What follows the clock and holds rows may give some at any time, if nothing tells when."""
-    return 0 if node.polled and operator.state_size.rows else operator.next_timer()
 
 
 def _together(parts: Sequence[ChangelogBatch | None], *, coded: bool) -> ChangelogBatch | None:

@@ -41,6 +41,12 @@ class Vertex:
     early: dict[int, list[ChangelogBatch]] = field(default_factory=dict, repr=False)
     """Parts of the inputs, by position, that came before the operator's turn and wait for it."""
 
+    def next_timer(self) -> int | None:
+        """See `Operator.next_timer`. 0: it follows the clock and holds rows, and nothing tells when it gives some."""
+        if self.operator is None:
+            return None
+        return 0 if self.node.polled and self.operator.state_size.rows else self.operator.next_timer()
+
 
 def timed_pieces(vertex: Vertex, pieces: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
     """The pieces of a vertex's output that have rows, counted, with the time that it takes to make them."""

@@ -197,6 +197,13 @@ class PhysicalNode(Node):
         return Follows.CLOCK in self.follows() and not self.knows_timers
 
     @property
+    def acts_by_clock(self) -> bool:
+        """Whether rows may come out when processing time passes, though no row comes. What is only polled and follows the
+        order of arrival forgets rows then, and gives none."""
+        follows = self.follows()
+        return bool(follows & (Follows.CLOCK | Follows.OUTSIDE)) and not (self.polled and Follows.ARRIVAL in follows)
+
+    @property
     def acts_without_input(self) -> bool:
         """Whether something may happen when no row comes."""
         acting = Follows.EVENT_TIME | Follows.CLOCK | Follows.OUTSIDE | Follows.END

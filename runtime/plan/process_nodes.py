@@ -52,6 +52,8 @@ class ProcessTablesExec(PhysicalNode):
     passes: bool = False
     clock: bool = False
 
+    knows_timers = True
+
     def text(self) -> str:
         by = (
             ""

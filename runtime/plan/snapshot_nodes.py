@@ -49,6 +49,7 @@ class SnapshotJoinExec(PhysicalNode):
     ttl: int = field(default=0, metadata=TIME_TO_LIVE)
 
     in_driver = True
+    knows_timers = True
 
     def text(self) -> str:
         left, right = self.left.schema, self.right.schema

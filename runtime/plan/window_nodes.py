@@ -158,6 +158,11 @@ class WindowAggregateExec(PhysicalNode):
             follows |= Follows.CLOCK
         return follows
 
+    @property
+    def polled(self) -> bool:
+        """Results before the end of a window, and corrections after it, have timers; the end of one by the clock has none."""
+        return self.proctime
+
     def division(self) -> Division:
         return by_keys((self.input, self.keys))
 

@@ -102,7 +102,7 @@ class Database:
         self.inputs: dict[ObjectPath, PushedTable] = {}
         """Streams that a program pushes, by `storage` of their tables."""
         self.jobs = Jobs()
-        self.views = Views(lambda: self.scheduler)
+        self.views = Views(lambda: self.scheduler, self.clock)
         self.views.on_complete = self.show
         self.views.on_caught_up = lambda: self.show(caught_up=True)
         self.metrics = MetricsRegistry()

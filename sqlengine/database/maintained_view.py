@@ -15,13 +15,13 @@ from runtime.core.wakeup import nobody
 from runtime.local.job import Job
 from runtime.plan.nodes import SinkExec
 from sqlengine.catalog.objects import ObjectPath
-from sqlengine.database.view_traits import waits_for_time
+from sqlengine.database.view_traits import next_change, waits_for_time
 
 if TYPE_CHECKING:
     from sqlengine.database.scheduler import Share
     from sqlengine.database.view_basis import ViewBasis
 
-__all__ = ["MOST_GATHERED", "MaintainedView"]
+__all__ = ["MOST_GATHERED", "MaintainedView", "view_failed"]
 
 _log = Log("views")
 
@@ -41,6 +41,8 @@ class MaintainedView:
     ended: bool = False
     follows_time: bool = True
     """Whether its answer may change with processing time alone: then every statement is an epoch of it."""
+    due: int | None = None
+    """The processing time from which on its answer may change though nothing comes; 0: at any time, None: never."""
     told: bool = False
     """Whether somebody was told of the failure."""
     contents: MemoryTable | None = None
@@ -91,7 +93,7 @@ class MaintainedView:
         try:
             _, moved = self.job.advance(waiting_only=waiting_only)
         except BaseException as error:
-            self.ended = True
+            self.ended, self.due = True, None
             self.failure = _as_failure(error)
             self.on_failed()
             _log.failure(f"{self.path} is no longer kept", self.failure, view=str(self.path), job=self.job.name)
@@ -103,9 +105,14 @@ class MaintainedView:
             self.seconds = time.perf_counter() - started
         if self.contents is not None:
             self.contents.tell_time(self.job.dataflow.watermark, self.job.dataflow.idle)
+        self.look_ahead()
         if self.job.finished and not waits_for_time(self.job):
             self.close()
         return moved
+
+    def look_ahead(self) -> None:
+        """See what is `due`, after an epoch and where its state was restored."""
+        self.due = next_change(self.job) if self.follows_time else None
 
     def catch_up(self) -> None:
         """Take all that statements have changed."""
@@ -124,7 +131,7 @@ class MaintainedView:
 
     def close(self) -> None:
         """Keep it no longer."""
-        self.ended = True
+        self.ended, self.due = True, None
         self.job.close()
 
 
@@ -139,3 +146,14 @@ def _as_failure(error: BaseException) -> SqlEngineError:
         failure = PlanningError("it was interrupted while it was brought up to date", code="E1713")
     failure.__cause__ = error
     return failure
+
+
+def view_failed(path: ObjectPath, failure: SqlEngineError) -> PlanningError:
+    """What is told whoever reads a view that has failed."""
+    error = PlanningError(
+        f'the materialized view "{path.name}" has failed: {failure.message}',
+        code="E1713",
+        hint="CREATE OR REPLACE it with a query that copes, or drop it",
+    )
+    error.__cause__ = failure
+    return error

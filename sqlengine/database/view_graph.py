@@ -18,7 +18,12 @@ from sqlengine.catalog.objects import ObjectPath
 if TYPE_CHECKING:
     from sqlengine.database.maintained_view import MaintainedView
 
-__all__ = ["ViewGraph"]
+__all__ = ["NEVER", "ViewGraph"]
+
+NEVER = 2**63 - 1
+"""Later than any time."""
+AGAIN_MS = 20
+"""After so many milliseconds a view is looked at again that somebody else changes."""
 
 
 class ViewGraph:
@@ -32,6 +37,8 @@ class ViewGraph:
         self._readers: dict[ObjectPath, dict[MaintainedView, None]] = {}
         self._by_time: dict[MaintainedView, None] = {}
         """Those for which every statement is an epoch."""
+        self._timed: dict[MaintainedView, None] = {}
+        """Those whose answer may change with processing time alone."""
         self._touched: dict[MaintainedView, None] = {}
         self._gathered: dict[MaintainedView, None] = {}
         """Those that have let changes gather."""
@@ -47,6 +54,8 @@ class ViewGraph:
             self._readers.setdefault(path, {})[view] = None
         if view.follows_time and not view.outside:
             self._by_time[view] = None
+        if view.follows_time and not (view.outside and view.calls_out):
+            self._timed[view] = None
         self._touched[view] = None
 
     def drop(self, path: ObjectPath) -> None:
@@ -60,7 +69,7 @@ class ViewGraph:
             del readers[view]
             if not readers:
                 del self._readers[read]
-        for noted in (self._by_time, self._touched, self._gathered):
+        for noted in (self._by_time, self._timed, self._touched, self._gathered):
             noted.pop(view, None)
         self._stale = None
 
@@ -83,6 +92,27 @@ class ViewGraph:
                     waiting.append(view.path)
         return sorted(found, key=self._places.__getitem__)
 
+    # --- time
+    # -----------------------------------------------------------------------------------------------------------
+
+    def due(self, now: int, without: Collection[Hashable]) -> list[MaintainedView]:
+        """The views whose answers may have changed with processing time alone. `without`: what others keep."""
+        return [v for v in self._timed if v.due is not None and v.due <= now and v.path not in without]
+
+    def timers(self, now: int, without: Collection[Hashable]) -> tuple[int, int]:
+        """The next processing time, after `now`, at which the answer of a view may change though nothing comes (NEVER:
+        none), and the next one that is known to be such a time. What others keep (`without`) is looked at again soon."""
+        known, possible = NEVER, NEVER
+        for view in self._timed:
+            if view.due is None or (view.due == 0 and view.outside):
+                # Its thread asks it often.
+                continue
+            moment = max(view.due, now + (AGAIN_MS if view.path in without else 1))
+            possible = min(possible, moment)
+            if view.due:
+                known = min(known, moment)
+        return possible, known
+
     # --- an epoch
     # -----------------------------------------------------------------------------------------------------------
 
@@ -92,6 +122,7 @@ class ViewGraph:
         *,
         only: Collection[ObjectPath] | None = None,
         without: Collection[Hashable] = (),
+        timed: Iterable[MaintainedView] | None = None,
     ) -> None:
         """Bring views up to date, in their order: those that were touched, or are while others advance, but for those that
         may let it gather. What is not reached, because `follow` raises, is left for the next time.
@@ -99,6 +130,7 @@ class ViewGraph:
         Args:
             only: a part that the caller keeps without the lock. What may gather stays touched.
             without: what others keep.
+            timed: those whose time has come; None: all that follow it.
         """
         due: list[tuple[int, MaintainedView]] = []
         listed: set[MaintainedView] = set()
@@ -109,7 +141,8 @@ class ViewGraph:
         def concerns(view: MaintainedView) -> bool:
             return view.path not in without if only is None else view.path in only
 
-        self._touched.update({view: None for view in self._by_time if concerns(view)})
+        timed = self._by_time if timed is None else timed
+        self._touched.update({view: None for view in timed if concerns(view)})
         try:
             while True:
                 # Any thread may touch a view meanwhile: what is taken out here is gone at once.

@@ -15,7 +15,7 @@ from runtime.plan.base import Follows
 from runtime.plan.nodes import ProcessTablesExec
 from runtime.plan.walk import expressions_of
 
-__all__ = ["calls_out", "follows_time", "may_gather", "reads_outside", "waits_for_time"]
+__all__ = ["calls_out", "follows_time", "may_gather", "next_change", "reads_outside", "waits_for_time"]
 
 
 def reads_outside(job: Job) -> bool:
@@ -32,7 +32,13 @@ def follows_time(job: Job) -> bool:
 def waits_for_time(job: Job) -> bool:
     """Whether rows will come in or leave when time passes, though no input comes any more."""
     vertices = job.dataflow.vertices
-    return any(v.node.knows_timers and v.operator is not None and v.operator.state_size.rows for v in vertices)
+    return any(v.node.knows_timers and v.operator is not None and v.operator.next_timer() is not None for v in vertices)
+
+
+def next_change(job: Job) -> int | None:
+    """The processing time from which on rows may come out of a job without input; 0: at any time, None: never."""
+    timers = (v.next_timer() for v in job.dataflow.vertices if v.node.acts_by_clock)
+    return min((timer for timer in timers if timer is not None), default=None)
 
 
 def calls_out(job: Job, functions: FunctionRegistry, by_users: Collection[str]) -> bool:

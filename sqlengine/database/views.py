@@ -17,22 +17,25 @@ from weakref import WeakSet
 
 from connectors.memory import MemoryTable
 from runtime.core.cancellation import Cancellation, look, whole
+from runtime.core.clock import Clock
 from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.core.rooms import Room
 from runtime.core.wakeup import Wakeup, nobody
 from runtime.local.source_inputs import SourceInputs
 from sqlengine.catalog.objects import ObjectPath
-from sqlengine.database.maintained_view import MOST_GATHERED, MaintainedView
+from sqlengine.database.maintained_view import MOST_GATHERED, MaintainedView, view_failed
 from sqlengine.database.turns import TurnLock
-from sqlengine.database.view_graph import ViewGraph
+from sqlengine.database.view_graph import NEVER, ViewGraph
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
+    import sqlengine.database.passing_time as _passing_time
     import sqlengine.database.source_thread as _source_thread
     from sqlengine.database.scheduler import Scheduler
 else:
     _filling = Room("sqlengine.database.filling")
+    _passing_time = Room("sqlengine.database.passing_time")
     _source_thread = Room("sqlengine.database.source_thread")
 
 __all__ = ["MOST_GATHERED", "MaintainedView", "Views"]
@@ -45,9 +48,10 @@ class Views:
 
     Args:
         scheduler: who gives turns to those over connectors.
+        clock: tells when rows come in or leave.
     """
 
-    def __init__(self, scheduler: Callable[[], Scheduler]) -> None:
+    def __init__(self, scheduler: Callable[[], Scheduler], clock: Clock) -> None:
         self.lock = TurnLock()
         self._views: dict[ObjectPath, MaintainedView] = {}
         self._graph = ViewGraph()
@@ -68,8 +72,13 @@ class Views:
         self._making: dict[ObjectPath, _filling.Filling] = {}
         self._followers: WeakSet[Wakeup] = WeakSet()
         self._scheduler = scheduler
+        self._clock = clock
+        self._due = self.next_timer = NEVER
+        """When the answer of a view may change though nothing comes, and when it is known to."""
+        self._time: _passing_time.TimeThread | None = None
         self._sources: _source_thread.SourceThread | None = None
-        self._stopped = False
+        self.stopped = False
+        """Whether they are kept no longer."""
 
     @property
     def sources(self) -> _source_thread.SourceThread:
@@ -131,7 +140,7 @@ class Views:
             else:
                 filling.run()
             filling.finish()
-            if self._stopped:
+            if self.stopped:
                 raise PlanningError("the environment was closed", code="E1713", hint="open another one")
         except BaseException:
             filling.view.close()
@@ -143,6 +152,7 @@ class Views:
         view.on_failed = partial(self._note_failure, view)
         # Who was told of the job may ask it to stop until here, and no longer.
         view.job.cancellation = Cancellation()
+        view.look_ahead()
         before = self._views.get(view.path)
         if before is not None:
             # Readers see its answer until the other one is shown.
@@ -272,13 +282,13 @@ class Views:
         if view is None:
             unmade = self._unmade.get(path)
             if unmade is not None:
-                raise _failed(path, unmade)
+                raise view_failed(path, unmade)
             return
         if self.lock.held:
             self._read(view)
         if view.failure is not None:
             view.told = True
-            raise _failed(view.path, view.failure)
+            raise view_failed(view.path, view.failure)
         for source in view.inputs:
             self.check(source)
 
@@ -289,7 +299,7 @@ class Views:
             self._failed.pop(view, None)
             if view.failure is not None and not view.told:
                 view.told = True
-                found.append(_failed(view.path, view.failure))
+                found.append(view_failed(view.path, view.failure))
         return found
 
     def propagate(self) -> None:
@@ -303,7 +313,40 @@ class Views:
         for filling in self._making.values():
             if isinstance(filling, _filling.ViewFilling) and filling.path not in kept:
                 filling.end_epoch()
+        self._look_ahead()
         self.on_complete()
+
+    # --- time that passes
+    # -----------------------------------------------------------------------------------------------------------
+
+    def is_due(self) -> bool:
+        """Whether the answer of a view may have changed with time, so that `let_time_pass` comes before it is read."""
+        return self._due <= self._clock.now()
+
+    def let_time_pass(self) -> None:
+        """Before views are read: those whose answers change with processing time alone take an epoch when their time has
+        come, and those above them follow. Whoever has the lock has done so before."""
+        if not self.is_due() or self.lock.held:
+            return
+        with self.lock.only(tuple), whole():
+            now = self._clock.now()
+            if self._due <= now:
+                due = self._graph.due(now, self.lock.kept)
+                self._graph.advance(partial(self._pass_time, now), without=self.lock.kept, timed=due)
+                self._end_epoch()
+                self.on_moved()
+
+    def _pass_time(self, now: int, view: MaintainedView) -> None:
+        if view.outside and view.due is not None and view.due <= now:
+            view.advance(waiting_only=True)
+        self._follow(view)
+
+    def _look_ahead(self) -> None:
+        self._due, self.next_timer = self._graph.timers(self._clock.now(), self.lock.kept)
+        if self._time is None and self.next_timer != NEVER and not self.stopped:
+            self._time = _passing_time.TimeThread(self, self._clock)
+        if self._time is not None:
+            self._time.look_at(self.next_timer)
 
     def catch_up(self) -> None:
         """Bring all views up to date with the tables in memory. Called with the lock held."""
@@ -428,7 +471,7 @@ class Views:
         return list(self._views.values())
 
     def close(self) -> None:
-        self._stopped = True
+        self.stopped = True
         if self._sources is not None:
             self._sources.stop()
         self.wake_followers()
@@ -439,6 +482,8 @@ class Views:
                 filling.view.job.cancel()
         if self._sources is not None:
             self._sources.join()
+        if self._time is not None:
+            self._time.join()
         for path in list(self._views):
             self.remove(path)
 
@@ -451,13 +496,3 @@ def _take(view: MaintainedView) -> None:
     with whole():
         while (view.follows_time or view.job.waiting) and view.advance():
             pass
-
-
-def _failed(path: ObjectPath, failure: SqlEngineError) -> PlanningError:
-    error = PlanningError(
-        f'the materialized view "{path.name}" has failed: {failure.message}',
-        code="E1713",
-        hint="CREATE OR REPLACE it with a query that copes, or drop it",
-    )
-    error.__cause__ = failure
-    return error

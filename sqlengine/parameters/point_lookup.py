@@ -74,7 +74,7 @@ class PointLookup:
         """
         shown, storage = session.database.shown, self.thing.storage
         found = shown.memory.get(storage)
-        if found is None or found in shown.stale or found not in shown.versions:
+        if found is None or found in shown.stale or found not in shown.versions or session.views.is_due():
             return None
         session.views.check(storage)
         return found

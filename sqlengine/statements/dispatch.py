@@ -68,6 +68,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
     run = _with_others.get(type(statement)) or _run_of(statement)
     session.logged = None
     with session.turn:
+        session.views.let_time_pass()
         if _reads_a_version(statement):
             result = session.at_a_version(lambda: _checked(run, statement, session))
         else:

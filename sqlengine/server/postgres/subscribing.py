@@ -130,6 +130,7 @@ class SubscribeStatement:
         """See `Statement`."""
         session, asked, storage = self._session, self._asked, self._found.storage
         wakeup = Wakeup()
+        session.views.let_time_pass()
         with session.alone():
             session.views.check(storage)
             table = session.memory_table(self._found)
