@@ -132,7 +132,9 @@ class Inputs:
 
 
 def _table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches([b.rename_columns([f"c{i}" for i in range(b.num_columns)]) for b in batches])
+    """One table of batches, some of which may say that a column is never NULL where others do not."""
+    names = [f"c{i}" for i in range(batches[0].num_columns)]
+    return pa.Table.from_batches([pa.RecordBatch.from_arrays(b.columns, names=names) for b in batches])
 
 
 def answers(
