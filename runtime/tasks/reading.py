@@ -211,7 +211,13 @@ class _NoRejections:
     """Nothing of a chain rejects rows: rows without event time are left to the driver."""
 
     def reject(
-        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+        self,
+        operator: str,
+        reason: str,
+        rows: pa.RecordBatch,
+        watermark: int | None,
+        event_time: pa.Array | None,
+        errors: pa.Array | None = None,
     ) -> None:
         raise AssertionError("a row was rejected where it is read")
 

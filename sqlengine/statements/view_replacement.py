@@ -81,7 +81,13 @@ class _Told:
     """Rows that cannot be used were told when they came."""
 
     def reject(
-        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+        self,
+        operator: str,
+        reason: str,
+        rows: pa.RecordBatch,
+        watermark: int | None,
+        event_time: pa.Array | None,
+        errors: pa.Array | None = None,
     ) -> None:
         """Nothing."""
 
