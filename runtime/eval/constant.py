@@ -6,26 +6,38 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.core.errors import BindError
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.context import BatchContext
 from runtime.eval.evaluator import Evaluator
 from runtime.eval.literal import literal_scalar
+from runtime.expr.analysis import is_dynamic
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import Expr, Literal
 
 __all__ = ["fold_constant", "literal_scalar", "literal_value"]
 
 
-def fold_constant(expr: Expr, functions: FunctionRegistry, time_zone: str = "UTC", now: int = 0) -> Literal:
-    """The value of an expression without columns, of exactly its type; raises ExpressionError when evaluation fails.
+def fold_constant(expr: Expr, functions: FunctionRegistry, time_zone: str, now: int | None) -> Literal:
+    """The value of an expression without columns, of exactly its type.
 
     Args:
-        now: what the time is, milliseconds since 1970, for expressions that ask for it.
+        now: what the time is, milliseconds since 1970, for expressions that ask for it; None where these are no constants.
+    Raises:
+        BindError: E1230 it asks for the time, and there is none.
+        ExpressionError: evaluation fails.
     """
     if isinstance(expr, Literal):
         return expr
+    if now is None and is_dynamic(expr, functions):
+        raise BindError(
+            "a constant is wanted, and the time now is another one later",
+            code="E1230",
+            span=getattr(expr, "span", None),
+            hint="write the time itself, such as TIMESTAMP '2024-01-01 00:00:00'",
+        )
     one = pa.RecordBatch.from_arrays([pa.array([True])], names=["one"])
-    (result,) = Evaluator([expr], functions).evaluate(one, BatchContext(1, time_zone, now))
+    (result,) = Evaluator([expr], functions).evaluate(one, BatchContext(1, time_zone, now or 0))
     return Literal(literal_value(result[0], expr.type), expr.type)
 
 

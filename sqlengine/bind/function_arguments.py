@@ -156,7 +156,8 @@ def bound_argument(tree: exp.Expr, argument: str, env: QueryEnv) -> Expr:
 
 def constant_argument(tree: exp.Expr, argument: str, env: QueryEnv) -> Literal:
     """The value of an argument without columns."""
-    return fold_constant(bound_argument(tree, argument, env), env.context.functions, env.context.time_zone)
+    context = env.context
+    return fold_constant(bound_argument(tree, argument, env), context.functions, context.time_zone, context.now)
 
 
 def typed_argument(function: str, name: str, type_: DataType | None, tree: exp.Expr, env: QueryEnv) -> Expr:

@@ -128,7 +128,7 @@ def _static(statement: Insert, context: BindContext) -> dict[str, Expr]:
 def _folded(static: Mapping[str, Expr], types: Mapping[str, DataType], context: BindContext) -> dict[str, Any]:
     return {
         name: fold_constant(
-            cast_explicitly(value, types[name], False, None), context.functions, context.time_zone
+            cast_explicitly(value, types[name], False, None), context.functions, context.time_zone, context.now
         ).value
         for name, value in static.items()
     }

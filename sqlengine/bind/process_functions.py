@@ -230,4 +230,4 @@ def _apart(columns: list[tuple[str, DataType]]) -> list[tuple[str, DataType]]:
 def _constant(function: str, name: str, type_: DataType | None, tree: exp.Expr, env: QueryEnv) -> Literal:
     """A constant of the declared type."""
     value = typed_argument(function, name, type_, tree, env)
-    return fold_constant(value, env.context.functions, env.context.time_zone)
+    return fold_constant(value, env.context.functions, env.context.time_zone, env.context.now)

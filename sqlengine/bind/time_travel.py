@@ -66,7 +66,7 @@ def _moment(tree: exp.Expr, env: QueryEnv) -> int:
     if now is None and is_dynamic(bound, functions):
         raise _refused("takes a constant where a query is kept: the time now is another one later", tree, _EXAMPLE)
     instant = Cast(bound, timestamp_ltz(3), span=span_of(tree))
-    value = fold_constant(instant, functions, env.context.time_zone, now or 0)
+    value = fold_constant(instant, functions, env.context.time_zone, now)
     if value.value is None:
         raise _refused("takes a timestamp, and this is NULL", tree, _EXAMPLE)
     moment = pa.array([value.value], value.type.arrow).cast(pa.timestamp("ms", "UTC"), safe=False)

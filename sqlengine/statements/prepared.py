@@ -96,7 +96,7 @@ def _find(name: st.Name, session: Session) -> Prepared:
 def _value(argument: st.ExpressionText, session: Session) -> Any:
     """The value of a constant expression as Python has it."""
     bound = bind_expression(argument.expression, (), Binding(session, False), place="a value of EXECUTE")
-    return _in_python(fold_constant(bound, session.functions, session.time_zone), argument.span)
+    return _in_python(fold_constant(bound, session.functions, session.time_zone, session.clock.now()), argument.span)
 
 
 def _in_python(literal: Literal, span: Span) -> Any:

@@ -31,7 +31,7 @@ def _folded(expr: Expr, context: RuleContext, known: dict[int, bool]) -> Expr:
         return expr
     if not expr.type.is_nested and expr.type.time_attribute is None and _constant(expr, context, known):
         try:
-            folded = fold_constant(expr, context.functions, context.time_zone)
+            folded = fold_constant(expr, context.functions, context.time_zone, None)
         except SqlEngineError:
             return expr
         given = any(isinstance(part, Literal) and part.origin for part in walk(expr))

@@ -60,7 +60,7 @@ def cast(value: Any, target: DataType, *, safe: bool = False) -> Cast:
 
 def value(expr: Expr, time_zone: str = "UTC") -> Any:
     """The Python value, computed once from constants and once from columns of three rows; both must agree."""
-    folded = fold_constant(expr, FUNCTIONS, time_zone).value
+    folded = fold_constant(expr, FUNCTIONS, time_zone, 0).value
     columns: list[Literal] = []
 
     def as_column(e: Expr) -> Expr:

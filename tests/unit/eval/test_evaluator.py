@@ -281,5 +281,5 @@ def test_typeof_spells_the_whole_type() -> None:
 def test_fold_constant_gives_hashable_values_of_the_type() -> None:
     nested = DataType(TypeRoot.ARRAY, children=(map_of(STRING, INT),))
     literal = lit(((("k", 1),), ()), nested)
-    folded = fold_constant(Cast(literal, nested), FUNCTIONS)
+    folded = fold_constant(Cast(literal, nested), FUNCTIONS, "UTC", None)
     assert folded == Literal(literal.value, nested) and hash(folded)
