@@ -18,6 +18,7 @@ from runtime.core.logs import Log, tell
 from runtime.core.schema import Schema
 from runtime.core.types import STRING, timestamp
 from runtime.expr.zones import instant_to_local
+from runtime.operators.operator import Rejected
 from runtime.spi.reader import RejectedRow, SkippedInput
 
 __all__ = ["REJECTED_SCHEMA", "RejectedRows"]
@@ -213,15 +214,8 @@ class JobRejections:
             self._marks.pop()
         self._rows.go_back(self.job, counts, self._marks[-1][1])
 
-    def reject(
-        self,
-        operator: str,
-        reason: str,
-        rows: pa.RecordBatch,
-        watermark: int | None,
-        event_time: pa.Array | None,
-        errors: pa.Array | None = None,
-    ) -> None:
+    def reject(self, rejected: Rejected) -> None:
+        operator, reason, rows, watermark, event_time, errors = rejected
         room = self._rows.room
         if rows.num_rows > room:
             # Only what can be kept is worth writing out.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -35,6 +35,7 @@ __all__ = [
     "Operator",
     "OperatorContext",
     "PiecewiseOperator",
+    "Rejected",
     "Rejections",
     "SplitRows",
     "StateSize",
@@ -117,18 +118,22 @@ class CacheFigures:
     nbytes: int = 0
 
 
+class Rejected(NamedTuple):
+    """Rows that an operator could not use, with their columns as they came. `event_time`: their time as a timestamp array
+    where they have one; `errors`: what went wrong with each where somebody else's code tells."""
+
+    operator: str
+    reason: str
+    rows: pa.RecordBatch
+    watermark: int | None = None
+    event_time: pa.Array | None = None
+    errors: pa.Array | None = None
+
+
 class Rejections(Protocol):
     """Where rows go that cannot be used: counted, and kept in `system.rejected` up to a limit."""
 
-    def reject(
-        self,
-        operator: str,
-        reason: str,
-        rows: pa.RecordBatch,
-        watermark: int | None,
-        event_time: pa.Array | None,
-        errors: pa.Array | None = None,
-    ) -> None: ...
+    def reject(self, rejected: Rejected) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +160,7 @@ class OperatorContext:
         wrong with each where somebody else's code tells."""
         if rows.num_rows:
             plain = ChangelogBatch(rows).decoded().rows
-            told = () if errors is None else (errors,)
-            self.rejections.reject(self.name, reason, plain, watermark, event_time, *told)
+            self.rejections.reject(Rejected(self.name, reason, plain, watermark, event_time, errors))
 
 
 class Operator:

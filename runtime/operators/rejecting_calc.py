@@ -134,7 +134,8 @@ class RejectingCalcOperator(Operator):
         return gone
 
     def _tell(self, batch: ChangelogBatch, failures: RowFailures, came: Rows) -> None:
-        """The rejected rows for `system.rejected`, by what they failed with."""
+        """The rejected rows for `system.rejected`, by what they failed with. One after another: each has failed with a Python
+        exception of its own."""
         by_reason: dict[str, list[int]] = defaultdict(list)
         for row in came.tolist():
             by_reason[_reason(failures.errors[row])].append(row)

@@ -316,7 +316,7 @@ class Divided:
             vertex.busy_seconds += figures.seconds
             vertex.operator.reported(report.partition, figures.state, figures.complete)
         for rejected in report.rejected:
-            self._rejections.reject(*rejected)
+            self._rejections.reject(rejected)
         task = phase, report.stage, report.partition
         self._of_functions[report.partition] = report.of_functions
         if not report.warm:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from runtime.checkpoint.fitting import taking
 from runtime.core.changelog import ChangelogBatch
@@ -25,7 +24,7 @@ from runtime.expr.function import AnyFunction, FunctionRegistry, adopt
 from runtime.expr.library import builtin_functions
 from runtime.local.rejected import Refusals, Refused
 from runtime.operators.build import build_operator
-from runtime.operators.operator import EpochTime, Operator, OperatorContext
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejected
 from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.nodes import CalcExec, PhysicalNode, WatermarkExec
 from runtime.spi.reader import RejectedRow, SourceReader
@@ -210,15 +209,7 @@ def _operator(reading: Reading, node: PhysicalNode) -> Operator:
 class _NoRejections:
     """Nothing of a chain rejects rows: rows without event time are left to the driver."""
 
-    def reject(
-        self,
-        operator: str,
-        reason: str,
-        rows: pa.RecordBatch,
-        watermark: int | None,
-        event_time: pa.Array | None,
-        errors: pa.Array | None = None,
-    ) -> None:
+    def reject(self, rejected: Rejected) -> None:
         raise AssertionError("a row was rejected where it is read")
 
 

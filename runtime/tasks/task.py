@@ -27,7 +27,7 @@ from runtime.core.key_group import key_group_range
 from runtime.core.options import Options
 from runtime.eval.context import Chance
 from runtime.expr.job_functions import FunctionFigure, JobFunctions
-from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.operators.operator import EpochTime, Operator, Rejected, StateSize
 from runtime.state.backend import StateBackend
 from runtime.state.snapshot import restore_task
 from runtime.state.table import StateTable, TableChanges
@@ -40,7 +40,6 @@ from runtime.tasks.wire import decode, divide, encode
 __all__ = [
     "Figures",
     "Record",
-    "Rejected",
     "Report",
     "Version",
     "forget",
@@ -77,17 +76,6 @@ class Version(NamedTuple):
     complete: bool = False
 
 
-class Rejected(NamedTuple):
-    """Rows that an operator could not use."""
-
-    operator: str
-    reason: str
-    rows: pa.RecordBatch
-    watermark: int | None
-    event_time: pa.Array | None
-    errors: pa.Array | None = None
-
-
 class Figures(NamedTuple):
     """What is shown of an operator: rows in and out in this epoch, seconds; rows and bytes that it keeps; whether
     nothing will come out any more."""
@@ -121,16 +109,8 @@ class _Rejections:
     def __init__(self) -> None:
         self.rows: list[Rejected] = []
 
-    def reject(
-        self,
-        operator: str,
-        reason: str,
-        rows: pa.RecordBatch,
-        watermark: int | None,
-        event_time: pa.Array | None,
-        errors: pa.Array | None = None,
-    ) -> None:
-        self.rows.append(Rejected(operator, reason, rows, watermark, event_time, errors))
+    def reject(self, rejected: Rejected) -> None:
+        self.rows.append(rejected)
 
 
 @dataclass(slots=True)

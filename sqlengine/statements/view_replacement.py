@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from connectors.memory import MemoryTable
 from runtime.checkpoint.compatibility import ALLOW_INCOMPLETE
 from runtime.checkpoint.epoch_state import Restored
@@ -20,7 +18,7 @@ from runtime.local.answers import passes_on
 from runtime.local.dataflow import Dataflow
 from runtime.local.job import Job
 from runtime.local.succession import AtHand, SourceFacts, Succession, state_of, take_over
-from runtime.operators.operator import OperatorContext
+from runtime.operators.operator import OperatorContext, Rejected
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from sqlengine.bind import BoundQuery
 from sqlengine.catalog.objects import MaterializedView
@@ -80,15 +78,7 @@ class Replacement:
 class _Told:
     """Rows that cannot be used were told when they came."""
 
-    def reject(
-        self,
-        operator: str,
-        reason: str,
-        rows: pa.RecordBatch,
-        watermark: int | None,
-        event_time: pa.Array | None,
-        errors: pa.Array | None = None,
-    ) -> None:
+    def reject(self, rejected: Rejected) -> None:
         """Nothing."""
 
 

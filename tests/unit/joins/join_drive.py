@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -37,11 +38,9 @@ class Rejected:
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
-    def reject(
-        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
-    ) -> None:
-        assert reason
-        self.rows += rows_of(rows.columns)
+    def reject(self, rejected: Any) -> None:
+        assert rejected.reason
+        self.rows += rows_of(rejected.rows.columns)
 
 
 def context(rejected: Rejected | None = None, piece: int | None = None) -> OperatorContext:

@@ -28,10 +28,8 @@ class Rejected:
     def __init__(self) -> None:
         self.rows: list[tuple[str, list[dict[str, Any]]]] = []
 
-    def reject(
-        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
-    ) -> None:
-        self.rows.append((reason, rows.to_pylist()))
+    def reject(self, rejected: Any) -> None:
+        self.rows.append((rejected.reason, rejected.rows.to_pylist()))
 
 
 def context(rejected: Rejected | None = None, zone: str = "UTC") -> OperatorContext:
