@@ -12,7 +12,7 @@ from sqlengine.api.result import Result
 from sqlengine.database.database import UserFunctionEntry
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
-from sqlengine.user_functions.bases import AggregateFunction, TableAggregateFunction, TableFunction
+from sqlengine.user_functions.bases import AggregateFunction, TableAggregateFunction, TableFunction, object_of
 from sqlengine.user_functions.declare import UserFunction, udaf, udf, udtaf, udtf
 from sqlengine.user_functions.process import ProcessTableFunction, declaration
 
@@ -171,7 +171,7 @@ def _declare(function: Any) -> UserFunction:
         inspect.isclass(function) and issubclass(function, ProcessTableFunction)
     ):
         return declaration(function)
-    thing: Any = function() if inspect.isclass(function) else function
+    thing: Any = object_of(function)
     if isinstance(thing, TableAggregateFunction):
         return udtaf(thing)
     if isinstance(thing, AggregateFunction):

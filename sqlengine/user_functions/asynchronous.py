@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.core.errors import ExpressionError
+from runtime.core.logs import Log
 from runtime.core.options import Options
 from sqlengine.options.functions import (
     ASYNC_AT_ONCE,
@@ -21,6 +22,8 @@ from sqlengine.user_functions.limits import TimedOut
 from sqlengine.user_functions.scalar import failed as failure
 
 __all__ = ["AsyncCalls", "side_by_side"]
+
+_log = Log("jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +83,12 @@ def side_by_side(
 
 
 async def _repeated(function: Callable[..., Any], row: tuple[Any, ...], calls: AsyncCalls) -> Any:
-    for _ in range(calls.attempts - 1):
+    """A call, and again after a failure; what the last one raises is raised."""
+    for attempt in range(1, calls.attempts):
         try:
             return await function(*row)
-        except Exception:
+        except Exception as error:
+            _log.info("attempt %d of %d of an async function failed: %r", attempt, calls.attempts, error)
             await asyncio.sleep(calls.delay)
     return await function(*row)
 

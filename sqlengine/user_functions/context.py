@@ -16,11 +16,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from runtime.core.logs import Log
 from runtime.core.options import Options
 from runtime.expr.job_functions import FunctionFigure, FunctionJob
 from sqlengine.options.functions import JOB_PARAMETERS
 
 __all__ = ["Counter", "Distribution", "FunctionContext", "Meter", "MetricGroup", "job_parameters"]
+
+_log = Log("jobs")
 
 
 def job_parameters(options: Options) -> Mapping[str, str]:
@@ -150,14 +153,21 @@ class Distribution:
 
 
 class _Gauge:
-    def __init__(self, value: Callable[[], float]) -> None:
+    """What a function of the user's gives when somebody looks. One that fails has no value, which is logged once: a figure
+    is no reason to end a job, or to show none of the others."""
+
+    def __init__(self, name: str, value: Callable[[], float]) -> None:
+        self._name = name
         self._value = value
+        self._told = False
 
     def parts(self) -> Iterator[tuple[str, float]]:
         try:
             yield "", float(self._value())
-        except Exception:
-            return
+        except Exception as error:
+            if not self._told:
+                self._told = True
+                _log.warning("the gauge %s has no value: %s: %s", self._name, type(error).__name__, error)
 
 
 _KINDS: Mapping[type, str] = {Counter: "counter", Meter: "meter", Distribution: "distribution", _Gauge: "gauge"}
@@ -192,7 +202,7 @@ class MetricGroup:
 
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
         """A number that is asked for when somebody looks, in the thread of whoever looks."""
-        self._kept[self._prefix + name] = _Gauge(obj)
+        self._kept[self._prefix + name] = _Gauge(self._prefix + name, obj)
 
     def _of(self, name: str, made: M) -> M:
         """What the function has under a name already, of the same kind; else a new one."""

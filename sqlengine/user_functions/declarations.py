@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runtime.core.errors import TypeMismatchError
+from runtime.core.errors import OptionError, TypeMismatchError
 from runtime.core.options import Options
 from runtime.core.rooms import Room
 from runtime.core.types import DataType, array
@@ -198,6 +198,12 @@ def _without_first(method: Callable[..., Any]) -> Callable[..., Any]:
 def _of_table_aggregate(given: Given) -> Declare:
     """A table aggregate function: an aggregate one that gives an array of rows."""
     told = _told(given)
+    if not (hasattr(given.function, "emit_value") or hasattr(given.function, "emit_update_with_retract")):
+        raise OptionError(
+            f"the Python function {given.name} has no method that gives the rows of a group",
+            code="E1512",
+            hint="write def emit_value(self, accumulator): .., or emit_update_with_retract(self, accumulator, out)",
+        )
     if told is None and not hasattr(given.function, "emit_value"):
         raise TypeMismatchError(
             f"the result type of the Python function {given.name} is not known",

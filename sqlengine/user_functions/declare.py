@@ -24,7 +24,7 @@ from runtime.core.options import parse_duration
 from runtime.core.rooms import Room
 from runtime.expr.function import AnyFunction, register_everywhere
 from sqlengine.table_api.expression import Expression, call_expression
-from sqlengine.user_functions.bases import Methods
+from sqlengine.user_functions.bases import Methods, object_of
 
 if TYPE_CHECKING:
     import sqlengine.user_functions.declarations as _declarations
@@ -286,8 +286,7 @@ def _decorated(
     seconds = parse_duration(timeout) / 1000 if isinstance(timeout, str) else timeout
 
     def decorate(decorated: Any) -> UserFunction:
-        if inspect.isclass(decorated):
-            decorated = decorated()
+        decorated = object_of(decorated, name or "")
         own_name = name or getattr(decorated, "__name__", None) or type(decorated).__name__
         own_name = "function" if own_name == "<lambda>" else own_name
         known = deterministic

@@ -17,6 +17,7 @@ from sqlengine import (
     AsyncScalarFunction,
     FunctionContext,
     ScalarFunction,
+    TableAggregateFunction,
     TableEnvironment,
     TableFunction,
     col,
@@ -135,6 +136,56 @@ def test_figures_are_in_system_metrics(env: TableEnvironment) -> None:
     ]
     env.execute_sql("DROP MATERIALIZED VIEW v")
     assert LIFE == ["close total"]
+
+
+def test_a_gauge_that_fails_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    context = FunctionContext("f")
+    figures = context.get_metric_group().add_group("of")
+    figures.gauge("broken", lambda: 1 // 0)
+    figures.gauge("well", lambda: 2)
+    for _ in range(2):
+        assert [(f.name, f.value) for f in context._figures()] == [("of.well", 2.0)]
+    assert [r.getMessage() for r in caplog.records] == [
+        "the gauge of.broken has no value: ZeroDivisionError: integer division or modulo by zero"
+    ]
+
+
+class _Empty(ScalarFunction):
+    pass
+
+
+class _Halved(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def accumulate(self, accumulator: int, n: int) -> int:
+        return accumulator + n
+
+
+class _Silent(TableAggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def accumulate(self, accumulator: int, n: int) -> int:
+        return accumulator + n
+
+
+@pytest.mark.parametrize(
+    ("declare", "lacks"),
+    [
+        (lambda: udf(_Empty, result_type="INT"), "eval"),
+        (lambda: udtf(_Empty, result_types=["INT"]), "eval"),
+        (lambda: udaf(_Halved, result_type="INT"), "get_value"),
+    ],
+)
+def test_a_class_that_lacks_a_method_is_refused_when_it_is_declared(declare: Any, lacks: str) -> None:
+    with pytest.raises(SqlEngineError, match=f"E1512 no object of the Python class .* {lacks}"):
+        declare()
+
+
+def test_a_table_aggregate_gives_rows_somehow(env: TableEnvironment) -> None:
+    with pytest.raises(SqlEngineError, match="E1512 .* has no method that gives the rows of a group"):
+        env.create_temporary_system_function("silent", udtaf(_Silent(), result_type="ROW<n INT>"))
 
 
 def test_parameters_of_jobs_are_read_as_flink_writes_maps() -> None:
