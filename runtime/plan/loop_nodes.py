@@ -9,6 +9,7 @@ from functools import reduce
 from operator import or_
 
 from runtime.core.changelog import ChangelogMode
+from runtime.core.errors import InternalError
 from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.plan.base import SETTING, Division, Follows, PhysicalNode, RowNode
@@ -37,7 +38,7 @@ class LoopInputExec(RowNode):
         return f"the last round ({columns})" if self.number == 0 else f"{self.number} ({columns})"
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
-        raise NotImplementedError
+        raise InternalError("the rows of a round are estimated with the recursive query")
 
 
 @node
@@ -129,7 +130,7 @@ class DuckDBExec(PhysicalNode):
         return None
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
-        raise NotImplementedError
+        raise InternalError("a job that runs is not estimated: its plan was")
 
     def revises(self) -> bool:
         return True

@@ -15,6 +15,7 @@ from runtime.core.errors import (
     BindError,
     CatalogError,
     OptionError,
+    Span,
     TypeMismatchError,
     UnsupportedError,
     did_you_mean,
@@ -156,33 +157,23 @@ def _added(table: CatalogTable, action: ddl.AddParts) -> CatalogTable:
         _insert_at(columns, catalog_column(place.column), place)
     changed = replace(table, columns=tuple(columns))
     if action.watermark is not None:
-        if table.watermark is not None:
-            raise CatalogError(
-                "the table has a watermark already",
-                code="E1401",
-                span=action.watermark.span,
-                hint="use MODIFY WATERMARK",
-            )
+        _refuse_second(table.watermark, "watermark", action.watermark.span)
         changed = replace(changed, watermark=catalog_watermark(action.watermark))
     if action.primary_key is not None:
-        if table.primary_key:
-            raise CatalogError(
-                "the table has a primary key already",
-                code="E1401",
-                span=action.primary_key.span,
-                hint="use MODIFY PRIMARY KEY",
-            )
+        _refuse_second(table.primary_key, "primary key", action.primary_key.span)
         changed = _with_key(changed, action.primary_key)
     if action.distribution is not None:
-        if table.distribution is not None:
-            raise CatalogError(
-                "the table has a distribution already",
-                code="E1401",
-                span=action.distribution.span,
-                hint="use MODIFY DISTRIBUTION",
-            )
+        _refuse_second(table.distribution, "distribution", action.distribution.span)
         changed = replace(changed, distribution=catalog_distribution(action.distribution))
     return changed
+
+
+def _refuse_second(there: object, what: str, span: Span | None) -> None:
+    """Raise CatalogError E1401 when a table has already what is added."""
+    if there:
+        raise CatalogError(
+            f"the table has a {what} already", code="E1401", span=span, hint=f"use MODIFY {what.upper()}"
+        )
 
 
 def _with_key(table: CatalogTable, key: ddl.PrimaryKey) -> CatalogTable:

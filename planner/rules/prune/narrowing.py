@@ -6,7 +6,7 @@ leaving them out would cost a projection that saves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import singledispatch
 
 from planner.logical.build import passing, projected
@@ -248,20 +248,22 @@ def _(plan: WindowTable, wanted: Wanted) -> LogicalNode:
 
 @_prune.register
 def _(plan: Over, wanted: Wanted) -> LogicalNode:
-    calls = tuple(c for c in plan.calls if c[0].id in wanted)
-    if not calls:
-        return prune(plan.input, wanted)
-    kept = plan if len(calls) == len(plan.calls) else plan.with_(calls=calls)
-    return kept.with_inputs(_narrow(plan.input, wanted | _reads(kept)))
+    return _prune_added(plan, "calls", plan.calls, wanted)
 
 
 @_prune.register
 def _(plan: Remember, wanted: Wanted) -> LogicalNode:
-    values = tuple(v for v in plan.values if v[0].id in wanted)
-    if not values:
-        return prune(plan.input, wanted)
-    kept = plan if len(values) == len(plan.values) else plan.with_(values=values)
-    return kept.with_inputs(_narrow(plan.input, wanted | _reads(kept)))
+    return _prune_added(plan, "values", plan.values, wanted)
+
+
+def _prune_added(plan: LogicalNode, name: str, added: Sequence[tuple[Column, object]], wanted: Wanted) -> LogicalNode:
+    """A node that puts columns behind those of its input: without those that nobody wants, and without itself where that
+    are all."""
+    left = tuple(one for one in added if one[0].id in wanted)
+    if not left:
+        return prune(plan.inputs[0], wanted)
+    kept = plan if len(left) == len(added) else plan.with_(**{name: left})
+    return kept.with_inputs(_narrow(plan.inputs[0], wanted | _reads(kept)))
 
 
 @_prune.register

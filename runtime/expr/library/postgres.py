@@ -107,9 +107,9 @@ def timestamptz(context: EvalContext, text: Value) -> Value:
             )
         at = which.to_numpy(zero_copy_only=False)
         instants[at] = integers_of(read.values)[at]
-    offsets = pc.struct_field(parts, [1])
-    minutes = {zone: _minutes(zone) for zone in pc.unique(offsets).to_pylist() if zone is not None}
-    instants -= np.array([minutes.get(zone, 0) for zone in offsets.to_pylist()], np.int64) * _MINUTE
+    offsets = pc.fill_null(pc.struct_field(parts, [1]), "Z").dictionary_encode()
+    minutes = np.array([_minutes(zone) for zone in offsets.dictionary.to_pylist()], np.int64)
+    instants -= minutes[offsets.indices.to_numpy()] * _MINUTE
     found = from_numpy(instants, validity(texts), context.result_type.arrow)
     return found[0] if isinstance(text, pa.Scalar) else found
 
