@@ -29,6 +29,7 @@ from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
 from sqlengine.catalog.objects import BindContext, CatalogTable, ComputedColumn, MetadataColumn, PhysicalColumn
 from sqlengine.parse.constant_rows import ConstantRows
+from sqlengine.parse.nodes import TypeSpec
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import Insert
 
@@ -71,9 +72,13 @@ def bind_insert(
             sink = _overwriting(sink, statement, static, dict(target), context)
     columns = [c.text for c in statement.columns]
     _check_values(statement, len(columns or target) - len(static), table.path.name)
-    query = source if source is not None else source_query(statement.query.query, context)
+    written = statement.query.query
+    assigns = statement.assigns and isinstance(written, exp.Values)
+    if assigns:
+        types = dict(target)
+        written = _with_arrays(written, [types[n] for n in columns or types if n not in static])
+    query = source if source is not None else source_query(written, context)
     spans = item_spans(statement.query.query, len(query.names))
-    assigns = statement.assigns and isinstance(statement.query.query, exp.Values)
     functions = context.functions if assigns else None
     plan = bind_insert_source(query, target, table.path.name, columns, static, spans, functions)
     span = statement.table.span
@@ -94,6 +99,22 @@ def _check_values(statement: Insert, wanted: int, table: str) -> None:
             span=span_of(query),
             hint="put the values of a row in parentheses: VALUES (1, 'a'), (2, 'b')",
         )
+
+
+def _with_arrays(values: exp.Expr, types: Sequence[DataType]) -> exp.Expr:
+    """VALUES in which each text in the place of an array is that array: which elements it has is part of the statement."""
+    places = [i for i, type_ in enumerate(types) if type_.root is TypeRoot.ARRAY]
+    if not places:
+        return values
+    values = values.copy()
+    for row in values.expressions:
+        for place in places:
+            text = row.expressions[place] if isinstance(row, exp.Tuple) and place < len(row.expressions) else None
+            if isinstance(text, exp.Literal) and text.is_string:
+                cast = exp.Cast(this=text.copy(), to=TypeSpec(this=types[place].with_nullable(True)))
+                cast.meta.update(text.meta)
+                text.replace(cast)
+    return values
 
 
 def _overwriting(
