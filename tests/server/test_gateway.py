@@ -177,6 +177,23 @@ def test_a_result_that_nobody_fetches_waits(session: Session) -> None:
     assert session.ask("DELETE", "")[0] == 200
 
 
+def test_a_query_that_nobody_fetches_keeps_no_more_than_it_may(session: Session) -> None:
+    session.rows("SET 'execution.runtime-mode' = 'streaming'")
+    session.rows("CREATE TABLE t (words STRING)")
+    operation = session.send("SELECT * FROM t")
+    for _ in range(80):
+        session.rows("INSERT INTO t SELECT REPEAT('x', 1000000)")
+    status = "RUNNING"
+    while status in ("PENDING", "RUNNING"):
+        status = session.ask("GET", f"{operation}/status")[1]["status"]
+    assert status == "ERROR"
+    # The pages that wait are given before the error.
+    answers = (session.ask("GET", f"{operation}/result/{token}") for token in range(5))
+    code, answer = next((code, answer) for code, answer in answers if code != 200)
+    assert (code, "has not fetched 64 MiB of changes" in str(answer)) == (500, True), answer
+    assert session.rows("SELECT 1 + 1") == [[2]]
+
+
 def test_a_time_limit(session: Session) -> None:
     session.rows("SET 'execution.runtime-mode' = 'streaming'")
     session.rows("CREATE TABLE t (id INT, PRIMARY KEY (id) NOT ENFORCED)")

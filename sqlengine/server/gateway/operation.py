@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import DatabaseError
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
 from sqlengine.api.result import Result
@@ -32,6 +33,9 @@ _PAGE_ROWS = 5000
 _PAGE_BYTES = 1 << 20
 _PAGES_AHEAD = 2
 """Pages that wait to be fetched before the query waits."""
+_LOOKS_SECONDS = 0.5
+_MOST_WAITING = 64 << 20
+"""So many bytes of changes may gather for a query whose pages nobody fetches."""
 _OVER = frozenset(("FINISHED", "CANCELED", "CLOSED", "ERROR", "TIMEOUT"))
 _WRITES = (st.Insert, st.StatementSet, st.ExecutePlan)
 _JOB_ID = Schema.of(("job id", STRING.not_null()))
@@ -105,6 +109,8 @@ class Operation:
         except BaseException as error:
             self.error = error
             self._over("ERROR")
+            if self._result is not None and self._result.is_query:
+                self._result.cancel()
         finally:
             self._result = None
             with self._changed:
@@ -148,15 +154,27 @@ class Operation:
                 yield ChangelogBatch(batch.rows.slice(at, size), kinds)
 
     def _put(self, batch: ChangelogBatch) -> bool:
-        """A page waits to be fetched; False when nobody will."""
+        """A page waits to be fetched; False when nobody will. Raises DatabaseError E3710 when too much has come meanwhile."""
         with self._changed:
             while len(self._pages) >= _PAGES_AHEAD and self.status not in _OVER:
-                self._changed.wait()
+                if not self._changed.wait(_LOOKS_SECONDS):
+                    self._check_behind()
             if self.status in _OVER:
                 return False
             self._pages.append(batch)
         self._tell()
         return True
+
+    def _check_behind(self) -> None:
+        """What a query follows gathers while nobody fetches."""
+        job = None if self._result is None else self._result.job
+        waiting = 0 if job is None else sum(b.rows.nbytes for source in job.inputs for b in source.buffered)
+        if waiting > _MOST_WAITING:
+            raise DatabaseError(
+                f"the query was ended: its client has not fetched {_MOST_WAITING >> 20} MiB of changes",
+                code="E3710",
+                hint="fetch faster, or ask a view that changes less",
+            )
 
     def _over(self, status: str) -> None:
         with self._changed:
