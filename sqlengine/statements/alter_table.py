@@ -176,6 +176,14 @@ def _refuse_second(there: object, what: str, span: Span | None) -> None:
         )
 
 
+def _refuse_first(there: object, what: str, span: Span | None) -> None:
+    """Raise CatalogError E1414 when a table has not what is modified."""
+    if not there:
+        raise CatalogError(
+            f"the table has no {what} to modify", code="E1414", span=span, hint=f"use ADD {what.upper()}"
+        )
+
+
 def _with_key(table: CatalogTable, key: ddl.PrimaryKey) -> CatalogTable:
     columns = tuple(n.text for n in key.columns)
     return replace(table, primary_key=columns, constraint_name=None if key.name is None else key.name.text)
@@ -201,31 +209,13 @@ def _modified(table: CatalogTable, action: ddl.ModifyParts) -> CatalogTable:
             columns[position] = new
     changed = replace(table, columns=tuple(columns))
     if action.watermark is not None:
-        if table.watermark is None:
-            raise CatalogError(
-                "the table has no watermark to modify",
-                code="E1414",
-                span=action.watermark.span,
-                hint="use ADD WATERMARK",
-            )
+        _refuse_first(table.watermark, "watermark", action.watermark.span)
         changed = replace(changed, watermark=catalog_watermark(action.watermark))
     if action.primary_key is not None:
-        if not table.primary_key:
-            raise CatalogError(
-                "the table has no primary key to modify",
-                code="E1414",
-                span=action.primary_key.span,
-                hint="use ADD PRIMARY KEY",
-            )
+        _refuse_first(table.primary_key, "primary key", action.primary_key.span)
         changed = _with_key(changed, action.primary_key)
     if action.distribution is not None:
-        if table.distribution is None:
-            raise CatalogError(
-                "the table has no distribution to modify",
-                code="E1414",
-                span=action.distribution.span,
-                hint="use ADD DISTRIBUTION",
-            )
+        _refuse_first(table.distribution, "distribution", action.distribution.span)
         changed = replace(changed, distribution=catalog_distribution(action.distribution))
     return changed
 
