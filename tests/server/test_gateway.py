@@ -316,10 +316,10 @@ def test_sessions_that_nobody_uses_and_users() -> None:
             assert (await ask("GET", "/info", Authorization="Basic YW5uOndyb25n"))[0] == 401
             known = {"Authorization": "Basic YW5uOnNlY3JldA=="}
             handle = (await ask("POST", "/v1/sessions", None, **known))[1]["sessionHandle"]
-            await server.close_idle(time.monotonic() + 500)
-            assert handle in server.sessions
-            await server.close_idle(time.monotonic() + 700)
-            assert not server.sessions
+            await server.sessions.close_idle(time.monotonic() + 500)
+            assert handle in server.sessions.sessions
+            await server.sessions.close_idle(time.monotonic() + 700)
+            assert not server.sessions.sessions
             assert (await ask("POST", f"/v1/sessions/{handle}/heartbeat", None, **known))[0] == 500
             await server.stop()
 

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from runtime.core.errors import SqlEngineError
 from runtime.core.logs import Log
+from sqlengine.server.http.refused import Refused
 
-__all__ = ["Refused", "error_list", "error_text"]
+__all__ = ["error_list", "error_text"]
 
 _log = Log("server")
-
-
-class Refused(Exception):
-    """A request that is answered with an error.
-
-    Args:
-        status: of HTTP.
-    """
-
-    def __init__(self, status: int, *errors: str) -> None:
-        super().__init__(errors[0])
-        self.status = status
-        self.errors = errors
 
 
 def error_text(error: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import uuid
@@ -12,17 +11,20 @@ from typing import Any
 
 from aiohttp import web
 
-from sqlengine.server.gateway.failures import Refused
 from sqlengine.server.gateway.listener import GatewayServer
-from sqlengine.server.gateway.operation import Operation
-from sqlengine.server.gateway.session import GatewaySession
+from sqlengine.server.gateway.pages import not_ready, page_text
+from sqlengine.server.gateway.rows import FORMATS
+from sqlengine.server.http.bodies import json_object, text_of
+from sqlengine.server.http.operation import Operation
+from sqlengine.server.http.refused import Refused
+from sqlengine.server.http.session import HttpSession
+from sqlengine.server.http.sessions import in_thread
 
 __all__ = ["add_routes"]
 
 _VERSIONS = (1, 2, 3, 4)
 _POLL_SECONDS = 0.3
 """A client that asks for a page that is not there waits so long for it."""
-_BODY_SECONDS = 30.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -62,7 +64,7 @@ class _Gateway:
     """Requests as what they ask of sessions and operations."""
 
     def __init__(self, server: GatewayServer) -> None:
-        self._server = server
+        self._sessions = server.sessions
 
     async def info(self, request: web.Request) -> web.Response:
         return _answer({"productName": "sqlengine", "version": version("sqlengine")})
@@ -73,9 +75,9 @@ class _Gateway:
     # --- sessions
 
     async def open_session(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await json_object(request)
         name = body.get("sessionName")
-        session = self._server.open_session(_texts(body, "properties"), None if name is None else str(name))
+        session = self._sessions.open(_texts(body, "properties"), None if name is None else str(name))
         return _answer({"sessionHandle": session.handle})
 
     async def session_settings(self, request: web.Request) -> web.Response:
@@ -86,32 +88,32 @@ class _Gateway:
         return _answer({})
 
     async def close_session(self, request: web.Request) -> web.Response:
-        await self._server.close_session(_handle(request, "session"))
+        await self._sessions.close(_handle(request, "session"))
         return _answer({"status": "CLOSED"})
 
     async def configure(self, request: web.Request) -> web.Response:
-        session, body = self._session(request), await _body(request)
-        text, seconds = _text(body, "statement"), _seconds(body)
-        await self._server.in_thread(lambda: session.configure(text, seconds))
+        session, body = self._session(request), await json_object(request)
+        text, seconds = text_of(body, "statement"), _seconds(body)
+        await in_thread(lambda: session.configure(text, seconds))
         return _answer({})
 
     async def complete(self, request: web.Request) -> web.Response:
-        session, body = self._session(request), await _body(request)
-        text, position = _text(body, "statement"), body.get("position", 0)
+        session, body = self._session(request), await json_object(request)
+        text, position = text_of(body, "statement"), body.get("position", 0)
         if type(position) is not int or not 0 <= position <= len(text):
             raise Refused(400, "position is a place in the statement")
-        return _answer({"candidates": await self._server.in_thread(lambda: session.complete(text, position))})
+        return _answer({"candidates": await in_thread(lambda: session.complete(text, position))})
 
     # --- statements
 
     async def statement(self, request: web.Request) -> web.Response:
-        session, body = self._session(request), await _body(request)
-        operation = session.send(_text(body, "statement"), _seconds(body), _texts(body, "executionConfig"))
+        session, body = self._session(request), await json_object(request)
+        operation = session.send(text_of(body, "statement"), _seconds(body), _texts(body, "executionConfig"))
         return _answer({"operationHandle": operation.handle})
 
     async def refresh(self, request: web.Request) -> web.Response:
         """The rows of a materialized table are computed again, all or those of a partition."""
-        session, body = self._session(request), await _body(request)
+        session, body = self._session(request), await json_object(request)
         parts = request.match_info["table"].split(".")
         name = ".".join("`" + part.strip("`").replace("`", "``") + "`" for part in parts)
         partitions = ", ".join(
@@ -140,7 +142,13 @@ class _Gateway:
         asked = request.query.get("rowFormat")
         form = "JSON" if asked is None or prefix.startswith("/v1/") else asked
         tail = "" if prefix.startswith("/v1/") else f"?rowFormat={form}"
-        text = await operation.fetch(int(token), form, lambda number: f"{prefix}/{number}{tail}", _POLL_SECONDS)
+        if form not in FORMATS:
+            raise Refused(400, f"rowFormat {form!r} is none of {', '.join(FORMATS)}")
+        page = await operation.fetch(int(token), _POLL_SECONDS)
+        if page is None:
+            text = not_ready(f"{prefix}/{int(token)}{tail}")
+        else:
+            text = page_text(page, form, self._session(request).time_zone, f"{prefix}/{int(token) + 1}{tail}")
         return web.Response(text=text, content_type="application/json", charset="UTF-8")
 
     async def cancel(self, request: web.Request) -> web.Response:
@@ -153,8 +161,8 @@ class _Gateway:
 
     # --- what paths name
 
-    def _session(self, request: web.Request) -> GatewaySession:
-        return self._server.session(_handle(request, "session"))
+    def _session(self, request: web.Request) -> HttpSession:
+        return self._sessions.get(_handle(request, "session"))
 
     def _operation(self, request: web.Request) -> Operation:
         return self._session(request).operation(_handle(request, "operation"))
@@ -170,27 +178,6 @@ def _handle(request: web.Request, what: str) -> str:
         return str(uuid.UUID(text)) if len(text) == 36 else str(uuid.UUID("none"))
     except ValueError:
         raise Refused(400, f"{text!r} is no handle of a{'n' if what == 'operation' else ''} {what}") from None
-
-
-async def _body(request: web.Request) -> dict[str, Any]:
-    """The body as an object; none is an empty one. Raises Refused for anything else."""
-    data = await asyncio.wait_for(request.read(), _BODY_SECONDS)
-    if not data.strip():
-        return {}
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        raise Refused(400, "the body is no JSON") from None
-    if not isinstance(found, dict):
-        raise Refused(400, "the body is no JSON object")
-    return found
-
-
-def _text(body: Mapping[str, Any], name: str) -> str:
-    found = body.get(name)
-    if not isinstance(found, str):
-        raise Refused(400, f"{name} is a text")
-    return found
 
 
 def _texts(body: Mapping[str, Any], name: str) -> dict[str, str]:

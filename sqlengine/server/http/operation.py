@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import threading
+import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
@@ -20,14 +20,12 @@ from runtime.core.types import STRING
 from sqlengine.api.result import Result
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.server.gateway.failures import Refused
-from sqlengine.server.gateway.logical_types import logical_type
-from sqlengine.server.gateway.rows import FORMATS, columns_text, row_texts
+from sqlengine.server.http.refused import Refused
 
 if TYPE_CHECKING:
-    from sqlengine.server.gateway.session import GatewaySession
+    from sqlengine.server.http.session import HttpSession
 
-__all__ = ["Operation", "Page", "job_hex"]
+__all__ = ["Operation", "Page", "Shape", "job_hex"]
 
 _PAGE_ROWS = 5000
 _PAGE_BYTES = 1 << 20
@@ -48,19 +46,22 @@ def job_hex(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows as they come from a query; they are written in the format that a client asks for."""
+    """Rows as they come from a query; they are written in the format that a client asks for. `batch`: None behind the last."""
 
+    shape: Shape
     batch: ChangelogBatch | None
 
 
 @dataclass(slots=True)
-class _Shape:
-    """What all pages of a result say of it."""
+class Shape:
+    """What all pages of a result say of it. `kind`: as Flink names results. `job`: the id by which clients know it."""
 
     schema: Schema
     is_query: bool
     kind: str
     job: str | None
+    summary: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Operation:
@@ -72,7 +73,7 @@ class Operation:
         seconds: how long it may take; 0 for ever.
     """
 
-    def __init__(self, session: GatewaySession, work: Callable[[], Result], text: str, seconds: float = 0.0) -> None:
+    def __init__(self, session: HttpSession, work: Callable[[], Result], text: str, seconds: float = 0.0) -> None:
         self.handle = str(uuid.uuid4())
         self.text = text
         self.status = "PENDING"
@@ -86,11 +87,13 @@ class Operation:
         self._fetched: tuple[int, ChangelogBatch] | None = None
         self._next = 0
         self._done = False
-        self._shape: _Shape | None = None
+        self._shape: Shape | None = None
         self._cancellation = Cancellation()
+        self.seconds: float | None = None
+        """How long it has taken, once it has given its result."""
         self._result: Result | None = None
         self._timer = self._loop.call_later(seconds, self._end, "TIMEOUT") if seconds > 0 else None
-        self._thread = threading.Thread(target=self._run, name="gateway operation", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="statement of a client", daemon=True)
         self._thread.start()
 
     # --- on its thread
@@ -122,23 +125,25 @@ class Operation:
             if self.status in _OVER:
                 raise Stopped
             self.status = "RUNNING"
+            started = time.perf_counter()
             with self._cancellation.governing():
                 result = self._work()
+            self.seconds = time.perf_counter() - started
             self._shape = self._shape_of(result)
         finally:
             self._session.end_turn()
         return result
 
-    def _shape_of(self, result: Result) -> _Shape:
+    def _shape_of(self, result: Result) -> Shape:
         statement = parse_statement(self.text, self._session.dialect)
         job = None if result.job is None else result.job.name
         if isinstance(statement, _WRITES) and not getattr(statement, "returning", None):
             job = job or self.handle
-            return _Shape(_JOB_ID, False, "SUCCESS_WITH_CONTENT", self._session.known_job(job))
+            return Shape(_JOB_ID, False, "SUCCESS_WITH_CONTENT", self._session.known_job(job))
         if isinstance(statement, st.QueryStatement | st.Subscribe):
-            return _Shape(result.schema, True, "SUCCESS_WITH_CONTENT", self._session.known_job(job or self.handle))
+            return Shape(result.schema, True, "SUCCESS_WITH_CONTENT", self._session.known_job(job or self.handle))
         shows = isinstance(statement, st.Show | st.Describe | st.Explain) or result.schema.names != ("result",)
-        return _Shape(result.schema, False, "SUCCESS_WITH_CONTENT" if shows else "SUCCESS", None)
+        return Shape(result.schema, False, "SUCCESS_WITH_CONTENT" if shows else "SUCCESS", None)
 
     def _batches(self, result: Result) -> Iterator[ChangelogBatch]:
         shape = self._shape
@@ -191,7 +196,7 @@ class Operation:
     def cancel(self) -> None:
         """Stop it. Raises Refused when it has ended."""
         if self.status in _OVER:
-            raise Refused(500, f"the operation {self.handle} has ended: it is {self.status}")
+            raise Refused(self._session.missing, f"the operation {self.handle} has ended: it is {self.status}")
         self._end("CANCELED")
 
     def close(self) -> None:
@@ -216,54 +221,41 @@ class Operation:
         """Whether its thread has ended."""
         return self._done
 
-    async def fetch(self, token: int, form: str, uri: Callable[[int], str], wait: float) -> str:
-        """A page as JSON; waits so many seconds for one.
+    async def fetch(self, token: int, wait: float) -> Page | None:
+        """A page; waits so many seconds for one, None: it is not there yet.
 
         Raises Refused for a token that is neither the next nor the one before, and what made the statement fail.
         """
-        if form not in FORMATS:
-            raise Refused(400, f"rowFormat {form!r} is none of {', '.join(FORMATS)}")
+        refused = self._session.missing
         if self._fetched is not None and token == self._fetched[0]:
-            return self._page_text(self._fetched[1], form, uri(token + 1))
+            return Page(self._known_shape, self._fetched[1])
         if token != self._next:
-            raise Refused(500, f"the page {token} is not there; the next one is {self._next}")
+            raise Refused(refused, f"the page {token} is not there; the next one is {self._next}")
         deadline = self._loop.time() + wait
         while not self._pages and not self._done and self.status not in ("CANCELED", "CLOSED", "TIMEOUT"):
             self._news.clear()
             left = deadline - self._loop.time()
             if left <= 0:
-                return json.dumps({"resultType": "NOT_READY", "nextResultUri": uri(token)})
+                return None
             try:
                 await asyncio.wait_for(self._news.wait(), left)
             except TimeoutError:
                 continue
         if token != self._next:
-            raise Refused(500, f"the page {token} was fetched by another request")
+            raise Refused(refused, f"the page {token} was fetched by another request")
         if self.status in ("CANCELED", "CLOSED", "TIMEOUT"):
-            raise Refused(500, f"the operation {self.handle} was stopped: it is {self.status}")
+            raise Refused(refused, f"the operation {self.handle} was stopped: it is {self.status}")
         with self._changed:
             batch = self._pages.popleft() if self._pages else None
             self._changed.notify_all()
         if batch is not None:
             self._fetched, self._next = (token, batch), token + 1
-            return self._page_text(batch, form, uri(token + 1))
+            return Page(self._known_shape, batch)
         if self.error is not None:
             raise self.error
-        return self._page_text(None, form, None)
+        return Page(self._known_shape, None)
 
-    def _page_text(self, batch: ChangelogBatch | None, form: str, following: str | None) -> str:
-        shape = self._shape
-        assert shape is not None
-        columns: list[dict[str, Any]] = [
-            {"name": f.name, "logicalType": logical_type(f.type), "comment": None} for f in shape.schema
-        ]
-        rows = [] if batch is None else row_texts(batch, shape.schema, form, self._session.time_zone)
-        head: Mapping[str, Any] = {
-            "resultType": "EOS" if batch is None else "PAYLOAD",
-            "isQueryResult": shape.is_query,
-            **({} if shape.job is None else {"jobID": shape.job}),
-            "resultKind": shape.kind,
-        }
-        results = f'{{"columns":{columns_text(columns)},"rowFormat":"{form}","data":[{",".join(rows)}]}}'
-        tail = "" if following is None else f',"nextResultUri":{json.dumps(following)}'
-        return f'{json.dumps(head)[:-1]},"results":{results}{tail}}}'
+    @property
+    def _known_shape(self) -> Shape:
+        assert self._shape is not None
+        return self._shape

@@ -1,4 +1,4 @@
-"""Sessions of the gateway: each has a session of the engine, its settings, and the statements that were sent."""
+"""Sessions of clients over HTTP: each has a session of the engine, its settings, and the statements that were sent."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import session_nodes as sn
 from sqlengine.parse import statement_nodes as st
-from sqlengine.server.gateway.failures import Refused
-from sqlengine.server.gateway.operation import Operation, job_hex
+from sqlengine.server.http.operation import Operation, job_hex
+from sqlengine.server.http.refused import Refused
 
 if TYPE_CHECKING:
     import sqlengine.shell.suggest as _suggest
 else:
     _suggest = Room("sqlengine.shell.suggest")
 
-__all__ = ["GatewaySession"]
+__all__ = ["HttpSession"]
 
 _MOST_OPERATIONS = 100
 """Statements of a session that were sent and not closed."""
@@ -40,18 +40,22 @@ _CONFIGURES = (
 )  # fmt: skip
 
 
-class GatewaySession:
+class HttpSession:
     """A session of a client. Its statements are carried out in the order in which they were sent; queries give rows
     beside the statements behind them.
 
     Args:
         environment: its own.
         properties: its first settings. What means nothing here is kept for the client to ask for.
+        missing: the status of HTTP for what is not there.
     """
 
-    def __init__(self, environment: TableEnvironment, properties: Mapping[str, str], name: str | None) -> None:
+    def __init__(
+        self, environment: TableEnvironment, properties: Mapping[str, str], name: str | None, *, missing: int
+    ) -> None:
         self.handle = str(uuid.uuid4())
         self.name = name
+        self.missing = missing
         self.environment = environment
         self.operations: dict[str, Operation] = {}
         self.used = time.monotonic()
@@ -94,7 +98,7 @@ class GatewaySession:
 
     def _operation(self, work: Callable[[], Result], text: str, seconds: float) -> Operation:
         if len(self.operations) >= _MOST_OPERATIONS:
-            raise Refused(500, f"the session has {_MOST_OPERATIONS} operations; close some first")
+            raise Refused(self.missing, f"the session has {_MOST_OPERATIONS} operations; close some first")
         with self._turns:
             operation = Operation(self, work, text, seconds)
             self._waiting.append(operation)
@@ -143,7 +147,7 @@ class GatewaySession:
         statement = parse_statement(text, self.dialect)
         if not isinstance(statement, _CONFIGURES):
             raise Refused(
-                500,
+                self.missing,
                 "configure-session takes SET, RESET, USE, CREATE, DROP, ALTER, LOAD and UNLOAD; send others as statements",
             )
         with self._turns:
@@ -163,7 +167,7 @@ class GatewaySession:
         """Raises Refused for one that is not there."""
         found = self.operations.get(handle)
         if found is None:
-            raise Refused(500, f"there is no operation {handle} in the session {self.handle}")
+            raise Refused(self.missing, f"there is no operation {handle} in the session {self.handle}")
         return found
 
     def close_operation(self, handle: str) -> None:

@@ -1,0 +1,121 @@
+"""A port of HTTP: how many may connect, how much may come in and how long that may take, and what errors look like."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from sqlengine.server.http.access import Access
+from sqlengine.server.http.refused import Refused
+
+__all__ = ["HttpListener"]
+
+_REQUEST_SECONDS = 30.0
+"""A request has to have arrived by then."""
+_MOST_BYTES = 16 * 1024 * 1024
+"""Of a body."""
+_MOST_CONNECTIONS = 2000
+
+
+class HttpListener:
+    """Answers requests.
+
+    Args:
+        access: says who may ask.
+        errors: what answers a request with this status for these reasons.
+        failure: what answers a request that has failed.
+        tls: how connections are encrypted; None: they are not.
+        most_bytes: of a body.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        errors: Callable[[web.Request, int, Sequence[str]], web.StreamResponse],
+        failure: Callable[[web.Request, BaseException], web.StreamResponse],
+        *,
+        tls: ssl.SSLContext | None = None,
+        most_bytes: int = _MOST_BYTES,
+    ) -> None:
+        self._access = access
+        self._errors = errors
+        self._failure = failure
+        self._tls = tls
+        self.application = web.Application(client_max_size=most_bytes, middlewares=[self._guarded])
+        self._runner = web.AppRunner(
+            self.application, access_log=None, handle_signals=False, keepalive_timeout=60, shutdown_timeout=2
+        )
+        self._server: asyncio.Server | None = None
+        self._begun: set[int] = set()
+        """Connections on which a request has begun."""
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; the address, with the port that was chosen for 0. Raises OSError."""
+        await self._runner.setup()
+        self._server = await asyncio.get_running_loop().create_server(
+            self._protocol, host, port, ssl=self._tls, backlog=512
+        )
+        found = self._server.sockets[0].getsockname()
+        return found[0], found[1]
+
+    def refuse_more(self) -> None:
+        """Take no more connections."""
+        if self._server is not None:
+            self._server.close()
+
+    async def stop(self) -> None:
+        """Take no more requests, and end those that there are."""
+        self.refuse_more()
+        await self._runner.cleanup()
+
+    def _protocol(self) -> asyncio.Protocol:
+        server = self._runner.server
+        assert server is not None
+        if len(server.connections) >= _MOST_CONNECTIONS:
+            return _TooMany()
+        made = server()
+        loop = asyncio.get_running_loop()
+        loop.call_later(_REQUEST_SECONDS, self._close_silent, made)
+        return made
+
+    def _close_silent(self, connection: Any) -> None:
+        """A connection whose first request has not arrived in time ends."""
+        if id(connection) in self._begun:
+            self._begun.discard(id(connection))
+        elif connection.transport is not None:
+            connection.transport.close()
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
+        self._begun.add(id(request.protocol))
+        try:
+            self._access.check(request)
+            return await handler(request)
+        except Refused as refused:
+            answer = self._errors(request, refused.status, refused.errors)
+            if refused.status == 401:
+                answer.headers["WWW-Authenticate"] = 'Basic realm="sqlengine", charset="UTF-8"'
+            return answer
+        except web.HTTPException as error:
+            reason = f"Not found: {request.path}" if error.status == 404 else error.reason
+            answer = self._errors(request, error.status, (reason,))
+            if "Allow" in error.headers:
+                answer.headers["Allow"] = error.headers["Allow"]
+            return answer
+        except TimeoutError:
+            return self._errors(request, 408, ("the request has not arrived in time",))
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            return self._failure(request, error)
+
+
+class _TooMany(asyncio.Protocol):
+    """A connection more than there may be."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()

@@ -1,0 +1,101 @@
+"""Which sessions clients have, and how long they last."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from runtime.core.logs import Log
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.server.http.refused import Refused
+from sqlengine.server.http.session import HttpSession
+
+__all__ = ["IDLE_SECONDS", "Sessions", "in_thread"]
+
+T = TypeVar("T")
+_log = Log("server")
+IDLE_SECONDS = 600.0
+"""A session that nobody uses for so long is closed."""
+_MOST_SESSIONS = 1000
+_SWEEP_SECONDS = 5.0
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """What blocks is done by another thread."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+class Sessions:
+    """The sessions of the clients of one server, by their handles.
+
+    Args:
+        environment: a session of the database; each session of a client gets one of its own.
+        missing: the status of HTTP for a session that is not there.
+        idle_seconds: a session that nobody uses for so long is closed.
+        most: so many at once.
+    """
+
+    def __init__(
+        self,
+        environment: TableEnvironment,
+        *,
+        missing: int,
+        idle_seconds: float = IDLE_SECONDS,
+        most: int = _MOST_SESSIONS,
+    ) -> None:
+        self._environment = environment
+        self._missing = missing
+        self._idle_seconds = idle_seconds
+        self._most = most
+        self.sessions: dict[str, HttpSession] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Close idle ones from now on."""
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+
+    async def stop(self) -> None:
+        """Close them all."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for handle in tuple(self.sessions):
+            await self.close(handle)
+
+    def open(self, properties: Mapping[str, str], name: str | None) -> HttpSession:
+        """Raises Refused when there are too many."""
+        if len(self.sessions) >= self._most:
+            raise Refused(
+                self._missing, f"there are {self._most} sessions already; close some, or wait until they time out"
+            )
+        session = HttpSession(self._environment.new_session(), properties, name, missing=self._missing)
+        self.sessions[session.handle] = session
+        return session
+
+    def get(self, handle: str) -> HttpSession:
+        """Raises Refused for one that is not there."""
+        found = self.sessions.get(handle)
+        if found is None:
+            raise Refused(self._missing, f"there is no session {handle}; it was closed, or has timed out")
+        found.touch()
+        return found
+
+    async def close(self, handle: str) -> None:
+        """Raises Refused for one that is not there."""
+        session = self.get(handle)
+        del self.sessions[handle]
+        session.stop()
+        await in_thread(session.close)
+
+    async def close_idle(self, now: float) -> None:
+        """Close the sessions that nobody has used for too long, as of `now` (of `time.monotonic`)."""
+        for handle, session in tuple(self.sessions.items()):
+            if now - session.used > self._idle_seconds and handle in self.sessions:
+                _log.info("the session %s has timed out", handle)
+                await self.close(handle)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            await self.close_idle(time.monotonic())
