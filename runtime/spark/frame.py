@@ -17,13 +17,14 @@ from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
 from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Call, Expr, InputRef, Literal
+from runtime.spark.column_types import is_pandas_frame
 from runtime.spark.kept_stream import KeptStream
 from runtime.spark.session import reached, spark_session
 from runtime.spi.reader import ReadContext
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
 
-__all__ = ["FrameSource", "frame_of", "is_frame", "sample_of"]
+__all__ = ["FrameSource", "frame_of", "is_frame"]
 
 _WAITING_BATCHES = 4
 _COMPARISONS = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -37,14 +38,8 @@ _Filter = tuple[str, str, Any]
 
 
 def is_frame(thing: object) -> bool:
-    """Whether something is a DataFrame of PySpark, told without importing it."""
-    return type(thing).__module__.startswith("pyspark.") and hasattr(thing, "toArrow")
-
-
-def sample_of(frame: Any) -> pa.Table:
-    """No rows of a DataFrame, in its Arrow types."""
-    empty = frame.sparkSession.createDataFrame([], frame.schema)
-    return empty.toArrow()
+    """Whether something is a DataFrame of PySpark, or of pandas on Spark, told without importing it."""
+    return type(thing).__module__.startswith("pyspark.") and (hasattr(thing, "toArrow") or is_pandas_frame(thing))
 
 
 def frame_of(rows: pa.Table, session: Any = None) -> Any:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import sqlengine.bind.aggregate_calls as _aggregate_calls
     import sqlengine.parse.spelling as _spelling
     import sqlengine.spark.frames as _spark_frames
+    import sqlengine.spark.reading as _spark_reading
     import sqlengine.statements.explain as _explain_room
     import sqlengine.statements.functions as _functions
     import sqlengine.table_api.code as _code
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 else:
     _frame = Room("runtime.spark.frame")
     _spark_frames = Room("sqlengine.spark.frames")
+    _spark_reading = Room("sqlengine.spark.reading")
     _compiled_plan = Room("sqlengine.table_api.compiled_plan")
     _spelling = Room("sqlengine.parse.spelling")
     _python_inputs = Room("sqlengine.api.create_input")
@@ -162,13 +164,13 @@ class TableFactory(CatalogMethods):
         return self._of_arrow(*_python_data.arrow_of_frame(frame.to_arrow(), schema), "from_polars")
 
     def from_spark(self, frame: Any) -> Table:
-        """A DataFrame of PySpark as a table, batch or streaming: Spark reads it, with the columns, simple filters and
-        limits that a query needs. The types are Spark's; a streaming one is a table without an end."""
-        schema, _ = _python_data.arrow_of_frame(_frame.sample_of(frame), None)
-        source = _frame.FrameSource(
-            "from_spark", schema, frame, lambda rows: _python_data.arrow_of_frame(rows, None)[1]
-        )
-        return self.from_source(source, "from_spark")
+        """A DataFrame of PySpark or of pandas on Spark as a table, batch or streaming: Spark reads it, with the columns,
+        simple filters and limits that a query needs. The types are Spark's; a streaming one is a table without an end.
+
+        Raises SparkError E3609 for a column whose type has no twin, E3610 for two columns of one name, and
+        TypeMismatchError E1306 for one that is NULL without a type.
+        """
+        return self.from_source(_spark_reading.frame_source("from_spark", frame), "from_spark")
 
     def from_source(self, source: SourceTable, name: str = "source") -> Table:
         """Any source of the connectors' interface (`sqlengine.spi.SourceTable`) as a table."""

@@ -24,17 +24,26 @@ class ForeignNames(dict[str, V], Generic[V]):
         make: makes the thing of a name.
         system: what it is, for messages: "the catalog of a Spark session".
         hint: what to do in place of a change.
+        fold: names that it makes equal are the same name there.
     """
 
-    def __init__(self, names: Callable[[], list[str]], make: Callable[[str], V], system: str, hint: str) -> None:
+    def __init__(
+        self,
+        names: Callable[[], list[str]],
+        make: Callable[[str], V],
+        system: str,
+        hint: str,
+        fold: Callable[[str], str] = str,
+    ) -> None:
         super().__init__()
+        self._fold = fold
         self._names = names
         self._make = make
         self._system = system
         self._hint = hint
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names()
+        return isinstance(name, str) and self._fold(name) in map(self._fold, self._names())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())

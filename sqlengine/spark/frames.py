@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from runtime.core.errors import BindError, TypeMismatchError, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
-from runtime.spark.frame import FrameSource, sample_of
+from runtime.spark.column_types import SparkColumns, columns_of
+from runtime.spark.frame import FrameSource
 from runtime.spi.registry import ConnectorFactory, TableRequest
+from sqlengine.spark.reading import opened
 from sqlengine.table_api.data_types import TableSchema, column_types
-from sqlengine.table_api.python_data import arrow_of_frame
 
 __all__ = ["Declared", "Frames"]
 
@@ -48,36 +46,46 @@ class Declared:
     def __bool__(self) -> bool:
         return any((self.schema, self.rowtime, self.watermark, self.primary_key, self.checkpoint))
 
-    def table(self, frame: Any) -> TableSchema:
-        """The columns of a DataFrame with all that.
+    @property
+    def types(self) -> dict[str, DataType]:
+        """The types that are given, by column."""
+        if self.schema is None:
+            return {}
+        names, types = column_types(self.schema)
+        return {n: t for n, t in zip(names, types, strict=True) if t is not None}
+
+    def table(self, frame: Any) -> tuple[SparkColumns, TableSchema]:
+        """A DataFrame, and its columns with all that.
 
         Raises:
             BindError: E1201 for a column that it does not have.
             TypeMismatchError: E1312 for an event time that is none.
+            SparkError: as of `columns_of`.
         """
-        found, _ = arrow_of_frame(sample_of(frame), None)
-        types = dict(zip(found.names, found.types, strict=True))
-        known = list(types)
         if self.watermark is not None and self.rowtime is None:
             raise BindError(
                 "a watermark needs the column that it is about", code="E1201", hint='rowtime="at", watermark="..."'
             )
-        names, given = column_types(self.schema) if self.schema is not None else ([], [])
-        for name in (*names, *((self.rowtime,) if self.rowtime else ()), *self.primary_key):
+        given = self.types
+        found = columns_of(frame, given)
+        types = dict(found.types)
+        for name in (*given, *((self.rowtime,) if self.rowtime else ()), *self.primary_key):
             if name not in types:
-                raise BindError(f'the DataFrame has no column "{name}"', code="E1201", hint=did_you_mean(name, known))
-        types.update({n: t for n, t in zip(names, given, strict=True) if t is not None})
+                raise BindError(
+                    f'the DataFrame has no column "{name}"', code="E1201", hint=did_you_mean(name, list(types))
+                )
         if self.rowtime is not None:
             types[self.rowtime] = _event_time(self.rowtime, types[self.rowtime])
         marks = () if self.rowtime is None else ((self.rowtime, self.watermark or f"`{self.rowtime}`"),)
-        return TableSchema(tuple(types.items()), watermarks=marks, keys=tuple(self.primary_key))
+        columns = TableSchema(tuple(types.items()), watermarks=marks, keys=tuple(self.primary_key))
+        return found, columns
 
 
 class Frames:
     """The DataFrames that an environment knows by name."""
 
     def __init__(self) -> None:
-        self._frames: dict[str, tuple[Any, str]] = {}
+        self._frames: dict[str, tuple[SparkColumns, str]] = {}
         self._numbers = itertools.count(1)
 
     def connector(self) -> ConnectorFactory:
@@ -86,34 +94,17 @@ class Frames:
 
     def statement(self, path: str, frame: Any, declared: Declared) -> str:
         """The CREATE TEMPORARY TABLE of a DataFrame; `path` is SQL."""
-        columns = declared.table(frame).ddl
+        found, columns = declared.table(frame)
         number = f"frame_{next(self._numbers)}"
-        self._frames[number] = frame, declared.checkpoint
-        return f"CREATE TEMPORARY TABLE {path} ({columns}) WITH ('connector' = '{CONNECTOR}', '{_FRAME}' = '{number}')"
+        self._frames[number] = found, declared.checkpoint
+        return (
+            f"CREATE TEMPORARY TABLE {path} ({columns.ddl}) WITH ('connector' = '{CONNECTOR}', '{_FRAME}' = '{number}')"
+        )
 
     def _open(self, request: TableRequest) -> FrameSource:
         plain = Schema(tuple(f.with_(type=f.type.materialized()) for f in request.schema))
-        frame, checkpoint = self._frames[request.options[_FRAME]]
-        convert = _conversion({f.name: f.type for f in plain})
-        return FrameSource(request.name, plain, frame, convert, checkpoint=checkpoint)
-
-
-def _conversion(types: dict[str, DataType]) -> Any:
-    """Rows of Spark in declared types: times that are declared with fewer digits are cut. Which columns there are
-    depends on what was pushed into Spark."""
-
-    def convert(rows: pa.Table) -> pa.Table:
-        columns = [_cut(rows.column(name), types[name]) for name in rows.column_names]
-        cut = pa.Table.from_arrays(columns, names=rows.column_names)
-        return arrow_of_frame(cut, [(name, types[name]) for name in rows.column_names])[1]
-
-    return convert
-
-
-def _cut(column: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:
-    if type_.is_timestamp and type_.precision <= _TIME_PRECISION and pa.types.is_timestamp(column.type):
-        return pc.floor_temporal(column, 10 ** (_TIME_PRECISION - type_.precision), "millisecond")
-    return column
+        found, checkpoint = self._frames[request.options[_FRAME]]
+        return opened(request.name, found, plain, checkpoint)
 
 
 def _event_time(name: str, type_: DataType) -> DataType:

@@ -177,3 +177,35 @@ def test_the_tables_of_a_spark_session_are_a_catalog(spark: Any) -> None:
         t_env.execute_sql("SELECT * FROM `order`")
     with pytest.raises(UnsupportedError, match="read only"):
         t_env.execute_sql("CREATE TABLE made (id INT)")
+
+
+@pytest.mark.long
+def test_temporary_views_and_all_types_by_name(spark: Any) -> None:
+    t_env = TableEnvironment.create()
+    t_env.register_catalog("spark", SparkCatalog(spark))
+    spark.sql("CREATE DATABASE IF NOT EXISTS named")
+    spark.sql("CREATE TABLE named.both (c CHAR(3), v VARCHAR(5)) USING parquet")
+    spark.sql("INSERT INTO named.both VALUES ('a', 'b')")
+    spark.sql("CREATE TEMPORARY VIEW both AS SELECT 2 AS n")
+    spark.sql(
+        """CREATE TEMPORARY VIEW `All types` AS SELECT parse_json('{"b": 1.50, "a": [null]}') AS v, INTERVAL '1-2' YEAR TO MONTH AS m,
+        INTERVAL '1 00:00:01.5' DAY TO SECOND AS d, TIMESTAMP_NTZ '2024-01-01 00:00:00.000001' AS n,
+        named_struct('i', INTERVAL '2' DAY, 'l', array(map('x', DATE '2024-01-01'))) AS s"""
+    )
+    spark.range(2).createOrReplaceGlobalTempView("everywhere")
+    rows = "SELECT n FROM spark.`default`.both UNION ALL SELECT CAST(id AS INT) FROM spark.global_temp.everywhere"
+    assert sorted(row["n"] for row in t_env.execute_sql(rows).to_arrow().to_pylist()) == [0, 1, 2]
+    assert t_env.execute_sql("SELECT * FROM spark.NAMED.Both").to_arrow().to_pylist() == [{"c": "a  ", "v": "b"}]
+    found = t_env.execute_sql("SELECT * FROM spark.named.`all TYPES`").to_arrow().to_pylist()
+    day = dt.timedelta(days=1)
+    assert found == [
+        {
+            "v": '{"a":[null],"b":1.5}',
+            "m": 14,
+            "d": day + dt.timedelta(seconds=1.5),
+            "n": dt.datetime(2024, 1, 1, 0, 0, 0, 1),
+            "s": {"i": 2 * day, "l": [[("x", dt.date(2024, 1, 1))]]},
+        }
+    ]
+    t_env.create_temporary_view("pandas", spark.range(3).pandas_api())
+    assert t_env.execute_sql("SELECT SUM(id) AS n FROM pandas").to_arrow().to_pylist() == [{"n": 3}]

@@ -102,7 +102,7 @@ def test_the_pages_of_spark_show_no_secret(spark: Any) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", ["docs/guide.md", "docs/spark.md"])
+@pytest.mark.parametrize("page", ["docs/guide.md", "docs/spark.md", "docs/spark_tables.md"])
 def test_the_documentation_on_spark(
     page: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrite: bool
 ) -> None:
