@@ -1,4 +1,5 @@
-"""What an environment knows by name, as methods: the statements USE, SHOW, CREATE and DROP for programs."""
+"""What an environment knows by name, as methods: the statements USE, SHOW, CREATE and DROP for programs, and the
+functions of the program."""
 
 from __future__ import annotations
 
@@ -8,19 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.core.rooms import Room
 from sqlengine.api.result import Result
+from sqlengine.database.session import Session
 
 if TYPE_CHECKING:
+    import sqlengine.statements.functions as _functions
     import sqlengine.table_api.code as _code
     from sqlengine.table_api.table import Table
     from sqlengine.table_api.table_descriptor import TableDescriptor
 else:
+    _functions = Room("sqlengine.statements.functions")
     _code = Room("sqlengine.table_api.code")
 
 __all__ = ["CatalogMethods"]
 
 
 class CatalogMethods(ABC):
-    """The part of an environment that names catalogs, databases and tables. Raises what the statements raise."""
+    """The part of an environment that names catalogs, databases, tables and functions. Raises what the statements
+    raise."""
+
+    def __init__(self, session: Session) -> None:
+        self.__session = session
 
     @abstractmethod
     def execute_sql(self, statement: str, parameters: Any = None, *, rows: Iterable[Any] | None = None) -> Result:
@@ -116,3 +124,33 @@ class CatalogMethods(ABC):
 
     def _names(self, statement: str) -> list[str]:
         return [row[0] for row in self.execute_sql(statement)]
+
+    # --- functions
+
+    def create_temporary_system_function(self, name: str, function: Any) -> None:
+        """Register a Python function for SQL: one decorated by `udf`, `udtf`, `udaf` or `udtaf`, a plain function with
+        type annotations, or an object of their base classes.
+
+        Raises CatalogError E1441 for a name that a function of the engine has.
+        """
+        _functions.register(self.__session, name, function)
+
+    def create_temporary_function(self, path: str, function: Any) -> None:
+        """The same as `create_temporary_system_function`; a catalog and database in the path are ignored."""
+        _functions.register(self.__session, path.rpartition(".")[2], function)
+
+    def drop_temporary_system_function(self, name: str) -> bool:
+        """Drop a function; returns whether there was one."""
+        return _functions.unregister(self.__session, name, if_exists=True)
+
+    def drop_temporary_function(self, path: str) -> bool:
+        """The same as `drop_temporary_system_function`."""
+        return _functions.unregister(self.__session, path.rpartition(".")[2], if_exists=True)
+
+    def drop_function(self, path: str) -> bool:
+        """The same as `drop_temporary_system_function`."""
+        return self.drop_temporary_function(path)
+
+    def list_user_defined_functions(self) -> list[str]:
+        """The names of user-defined functions."""
+        return sorted(name.lower() for name in self.__session.user_functions)

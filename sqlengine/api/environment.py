@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import os
+import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -33,14 +34,17 @@ if TYPE_CHECKING:
     import sqlengine.statements.lasting_jobs as _lasting_jobs
     import sqlengine.statements.procedures as _procedures
     import sqlengine.statements.settings as _settings
+    import sqlengine.table_api.code as _code
     import sqlengine.table_api.compiled_plan as _compiled_plan
     import sqlengine.table_api.given as _given
+    from sqlengine.api.variables import Where
     from sqlengine.parameters.binding import Parameters
     from sqlengine.parameters.statement import PreparedStatement, RepeatedInserts
     from sqlengine.spark_catalog import SparkCatalog
     from sqlengine.table_api.compiled_plan import CompiledPlan, PlanReference
     from sqlengine.table_api.sql_words import ExplainDetail
 else:
+    _code = Room("sqlengine.table_api.code")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
     _parameters = Room("sqlengine.parameters.statement")
     _metrics = Room("sqlengine.database.metrics")
@@ -127,7 +131,8 @@ class TableEnvironment(TableFactory):
         return TableEnvironment(session)
 
     def execute_sql(self, statement: str, parameters: Any = None, *, rows: Iterable[Any] | None = None) -> Result:
-        """Carry out one statement.
+        """Carry out one statement. A name in its query that no catalog knows may be a variable of the caller, as in
+        `sql_query`.
 
         Args:
             parameters: the values for `?` and `$1` in a list, or those for `:name` in a dict. They become typed
@@ -136,6 +141,12 @@ class TableEnvironment(TableFactory):
 
         Raises SqlEngineError with the place in the text.
         """
+        try:
+            return self._executed(statement, parameters, rows)
+        except BindError as error:
+            return self._again(error, statement, sys._getframe(1), parameters, rows)
+
+    def _executed(self, statement: str, parameters: Any, rows: Iterable[Any] | None) -> Result:
         if rows is None and parameters is None:
             dialect = self._dialect
             parsed = self._heads.read(statement) if dialect == FLINK else parse_statement(statement, dialect)
@@ -182,19 +193,49 @@ class TableEnvironment(TableFactory):
     def execute_script(self, script: str) -> list[Result]:
         """Run all statements in order; the first failure stops the script. A query's result may be read afterwards,
         too."""
-        return list(self.run_script(script))
+        return list(self._results(script, sys._getframe(1)))
 
-    def run_script(self, script: str) -> Iterator[Result]:
-        """Run all statements in order, one result at a time: the next statement runs when its result is requested."""
+    def run_script(self, script: str, *, variables: Mapping[str, Any] | None = None) -> Iterator[Result]:
+        """Run all statements in order, one result at a time: the next statement runs when its result is requested.
+        `variables`: what names may stand for in the place of the caller's variables, as in `sql_query`."""
+        return self._results(script, sys._getframe(1) if variables is None else variables)
+
+    def _results(self, script: str, where: Where) -> Iterator[Result]:
         for statement in parse_script(script, self._dialect):
-            yield self._execute(statement, script)
+            try:
+                result = self._execute(statement, script)
+            except BindError as error:
+                result = self._again(error, script[statement.span.start : statement.span.end], where)
+            yield result
+
+    def _again(
+        self,
+        error: BindError,
+        statement: str,
+        where: Where,
+        parameters: Any = None,
+        rows: Iterable[Any] | None = None,
+    ) -> Result:
+        """A statement with variables in the place of the names that it does not know."""
+        named = self._with_variables(error, statement, where)
+        try:
+            result = self._executed(named.code.sql, parameters, rows)
+        except SqlEngineError as failure:
+            raise _code.located_in_python(failure, named.code, statement) from failure.__cause__
+        result.keeps = named.keeps
+        return result
 
     def _execute(self, statement: st.Statement, text: str, parameters: Parameters | None = None) -> Result:
         return self._run(statement, text, lambda error: located(error, text), parameters)
 
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail | str) -> str:
         """The plans of a statement as text; details as in EXPLAIN, for example "CHANGELOG_MODE"."""
-        return self._explain(stmt, extra_details, lambda error: located(error, stmt))
+        try:
+            return self._explain(stmt, extra_details, lambda error: located(error, stmt))
+        except BindError as error:
+            named = self._with_variables(error, stmt, sys._getframe(1))
+        code = named.code
+        return self._explain(code.sql, extra_details, lambda error: _code.located_in_python(error, code, stmt))
 
     def compile_plan_sql(self, stmt: str) -> CompiledPlan:
         """The plan of an INSERT or a statement set, to execute, or to keep in a file. Raises SqlEngineError as

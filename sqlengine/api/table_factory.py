@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import pyarrow as pa
 from connectors.memory import TableSnapshot
 from runtime.core.attended import attended
 from runtime.core.cancellation import Stopped
-from runtime.core.errors import PlanningError, Span, SqlEngineError, SqlSyntaxError, UnsupportedError
+from runtime.core.errors import BindError, PlanningError, Span, SqlEngineError, SqlSyntaxError, UnsupportedError
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.expr.function import any_made_by_program
@@ -35,12 +36,13 @@ from sqlengine.statements.queries import DML_SYNC
 if TYPE_CHECKING:
     import runtime.spark.frame as _frame
     import sqlengine.api.create_input as _python_inputs
+    import sqlengine.api.program_lines as _program_lines
+    import sqlengine.api.variables as _variables
     import sqlengine.bind.aggregate_calls as _aggregate_calls
     import sqlengine.parse.spelling as _spelling
     import sqlengine.spark.frames as _spark_frames
     import sqlengine.spark.reading as _spark_reading
     import sqlengine.statements.explain as _explain_room
-    import sqlengine.statements.functions as _functions
     import sqlengine.table_api.code as _code
     import sqlengine.table_api.compiled_plan as _compiled_plan
     import sqlengine.table_api.given as _given
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     import sqlengine.table_api.table as _table
     import sqlengine.table_api.table_descriptor as _table_descriptor
     from sqlengine.api.pushed_input import Input
+    from sqlengine.api.variables import Named, Where
     from sqlengine.parameters.binding import Parameters
     from sqlengine.spark.frames import Frames
     from sqlengine.table_api.code import Code
@@ -64,6 +67,8 @@ else:
     _compiled_plan = Room("sqlengine.table_api.compiled_plan")
     _spelling = Room("sqlengine.parse.spelling")
     _python_inputs = Room("sqlengine.api.create_input")
+    _program_lines = Room("sqlengine.api.program_lines")
+    _variables = Room("sqlengine.api.variables")
     _code = Room("sqlengine.table_api.code")
     _given = Room("sqlengine.table_api.given")
     _python_data = Room("sqlengine.table_api.python_data")
@@ -73,7 +78,6 @@ else:
     _table_descriptor = Room("sqlengine.table_api.table_descriptor")
     _aggregate_calls = Room("sqlengine.bind.aggregate_calls")
     _explain_room = Room("sqlengine.statements.explain")
-    _functions = Room("sqlengine.statements.functions")
 
 __all__ = ["TableFactory", "located"]
 
@@ -87,6 +91,7 @@ class TableFactory(CatalogMethods):
     """The part of an environment that makes tables."""
 
     def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self.__session = session
         self._engine = _SqlEngine(self)
         self._kept: list[Any] = []
@@ -115,7 +120,18 @@ class TableFactory(CatalogMethods):
         return self.from_path(self._engine.target(descriptor))
 
     def sql_query(self, query: str) -> Table:
-        """A query as a table, to execute, explain, insert, or extend."""
+        """A query as a table, to execute, explain, insert, or extend. A name that no catalog knows may be a variable of
+        the caller: a DataFrame of pandas, polars or PySpark, an Arrow table, or a Table."""
+        try:
+            return self._query(query)
+        except BindError as error:
+            named = self._with_variables(error, query, sys._getframe(1))
+        try:
+            return self._query(named.code.sql, named.keeps)
+        except SqlEngineError as error:
+            raise _code.located_in_python(error, named.code, query) from error.__cause__
+
+    def _query(self, query: str, keeps: tuple[Any, ...] = ()) -> Table:
         dialect = self._dialect
         statement = parse_statement(query, dialect)
         if not isinstance(statement, st.QueryStatement):
@@ -130,7 +146,18 @@ class TableFactory(CatalogMethods):
         text = query if inner is None else query[inner.start : inner.end]
         if dialect != FLINK:
             text = statement.query.text
-        return _table.Table(self._engine, _query.Query(whole=as_python(text)), text)
+        return _table.Table(self._engine, _query.Query(whole=as_python(text)), text, keeps)
+
+    def _with_variables(self, error: BindError, text: str, where: Where) -> Named:
+        """The statement with the frames of variables for the names that it does not know. Raises the error where there are
+        none."""
+        catalogs = self.__session.catalogs
+        named = _variables.named_variables(
+            error, text, self._dialect, where, lambda parts: catalogs.find(catalogs.qualify(parts)) is not None, self
+        )
+        if named is None:
+            raise error
+        return named
 
     def from_elements(self, elements: Sequence[Any], schema: Any = None, verify_schema: bool = True) -> Table:
         """Python rows as a table: tuples, dicts, or single values.
@@ -280,36 +307,6 @@ class TableFactory(CatalogMethods):
         found = self.__session.catalogs.objects()
         return [o.path.name for o in found if isinstance(o, CatalogView) and o.temporary]
 
-    # --- functions
-
-    def create_temporary_system_function(self, name: str, function: Any) -> None:
-        """Register a Python function for SQL: one decorated by `udf`, `udtf`, `udaf` or `udtaf`, a plain function with
-        type annotations, or an object of their base classes.
-
-        Raises CatalogError E1441 for a name that a function of the engine has.
-        """
-        _functions.register(self.__session, name, function)
-
-    def create_temporary_function(self, path: str, function: Any) -> None:
-        """The same as `create_temporary_system_function`; a catalog and database in the path are ignored."""
-        _functions.register(self.__session, path.rpartition(".")[2], function)
-
-    def drop_temporary_system_function(self, name: str) -> bool:
-        """Drop a function; returns whether there was one."""
-        return _functions.unregister(self.__session, name, if_exists=True)
-
-    def drop_temporary_function(self, path: str) -> bool:
-        """The same as `drop_temporary_system_function`."""
-        return _functions.unregister(self.__session, path.rpartition(".")[2], if_exists=True)
-
-    def drop_function(self, path: str) -> bool:
-        """The same as `drop_temporary_system_function`."""
-        return self.drop_temporary_function(path)
-
-    def list_user_defined_functions(self) -> list[str]:
-        """The names of user-defined functions."""
-        return sorted(name.lower() for name in self.__session.user_functions)
-
     def create_statement_set(self) -> StatementSet:
         """Collect INSERTs that run as one job, with common computations shared."""
         return _statement_set.StatementSet(self._engine)
@@ -350,7 +347,7 @@ class TableFactory(CatalogMethods):
         unused.update(dict.fromkeys(unused, ""))
         result.warnings = (*result.warnings, *dict.fromkeys(noted(note, span, text) for note, span in notes))
         for message in result.warnings:
-            warnings.warn(message, SqlEngineWarning, stacklevel=4)
+            warnings.warn(message, SqlEngineWarning, stacklevel=_program_lines.level_of_the_program())
         result.locate = locate
         result.attends = functools.partial(_attends, session)
         result.time_zone = self.__session.time_zone
@@ -362,7 +359,7 @@ class TableFactory(CatalogMethods):
     def _advise(self, statement: st.Statement, text: str) -> None:
         """Warn of what a statement may have got wrong."""
         for note, span in advice(statement, text):
-            warnings.warn(noted(note, span, text), SqlEngineWarning, stacklevel=3)
+            warnings.warn(noted(note, span, text), SqlEngineWarning, stacklevel=_program_lines.level_of_the_program())
 
     def _attend(self, call: Callable[[], T]) -> T:
         """What a call gives or raises, made by another thread while the main thread waits, where that may be."""

@@ -176,8 +176,8 @@ class Binding:
         session = self.session
         if is_system_table(path):
             return session.system_table(path[1:], span)
-        if path[0] == PYTHON_DATABASE and len(path) == 2 and path[1] in session.python_tables:
-            return session.python_table(path[1])
+        if path[0] == PYTHON_DATABASE and path[1:2] and path[1] in session.python_tables:
+            return session.python_table(*path[1:])
         if path[0] == FILE_DATABASE and len(path) == 2:
             return self._connected(_inferred_tables.file_table(path[1], options, session, span), {}, span)
         information = session.information_table(path, span, self.current[0] if self.current is not None else None)

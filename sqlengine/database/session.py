@@ -439,10 +439,10 @@ class Session:
                 hint="INSERT into a table with another connector, for example 'filesystem' or 'print'",
             )
 
-    def python_table(self, name: str) -> OpenTable:
-        """Rows that Python has given, as a table."""
+    def python_table(self, name: str, shown: str | None = None) -> OpenTable:
+        """Rows that Python has given, as a table; `shown` is the name of a variable."""
         source = self.python_tables[name]
-        path = ObjectPath(self.catalogs.current_catalog, PYTHON_DATABASE, name)
+        path = ObjectPath(name if shown else self.catalogs.current_catalog, PYTHON_DATABASE, shown or name)
         return OpenTable(CatalogTable(path, tuple(PhysicalColumn(f.name, f.type) for f in source.schema)), source, None)
 
     def described(self, path: tuple[str, ...], span: Span | None) -> CatalogObject:

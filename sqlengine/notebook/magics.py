@@ -54,7 +54,7 @@ class _Magic:
             if name and not name.isidentifier():
                 raise SqlSyntaxError(f"{name!r} is no name for the result", hint="write %%sql, or %%sql name")
             last: Result | None = None
-            results = self._environment().run_script(script)
+            results = self._environment().run_script(script, variables=self._shell.user_ns)
             while True:
                 with _progress():
                     result = next(results, None)

@@ -28,7 +28,7 @@ else:
     _postgres = Room("sqlengine.parse.postgres.grammar")
     _spelling = Room("sqlengine.parse.spelling")
 
-__all__ = ["parse_query", "parse_script", "parse_statement", "statement_spans", "without_header"]
+__all__ = ["dialect_of", "parse_query", "parse_script", "parse_statement", "statement_spans", "without_header"]
 
 
 T = TypeVar("T")
@@ -47,12 +47,12 @@ def parse_script(text: str, dialect: str = FLINK) -> list[Statement]:
 
 def parse_statement(text: str, dialect: str = FLINK) -> Statement:
     """See `statements.parse_statement`."""
-    return _read(text, lambda whole: flink.parse_statement(whole, _grammar(_dialect(whole, dialect))))
+    return _read(text, lambda whole: flink.parse_statement(whole, _grammar(dialect_of(whole, dialect))))
 
 
 def parse_query(text: str, dialect: str = FLINK) -> exp.Expr:
     """See `statements.parse_query`."""
-    return _read(text, lambda whole: flink.parse_query(whole, _grammar(_dialect(whole, dialect))))
+    return _read(text, lambda whole: flink.parse_query(whole, _grammar(dialect_of(whole, dialect))))
 
 
 def without_header(text: str) -> str:
@@ -62,7 +62,7 @@ def without_header(text: str) -> str:
 
 def statement_spans(text: str, dialect: str = FLINK) -> list[tuple[Span, bool]]:
     """See `statements.statement_spans`."""
-    return flink.statement_spans(text, _grammar(_dialect(text, dialect)))
+    return flink.statement_spans(text, _grammar(dialect_of(text, dialect)))
 
 
 def _read(text: str, parse: Callable[[str], T]) -> T:
@@ -73,7 +73,7 @@ def _read(text: str, parse: Callable[[str], T]) -> T:
         raise
 
 
-def _dialect(text: str, told: str) -> str:
+def dialect_of(text: str, told: str) -> str:
     """The dialect of a text: what its first line says, else what its reader was told."""
     header = _HEADER.match(text) if text.lstrip()[:2] == "--" else None
     return told.lower() if header is None else header[1].lower()
@@ -86,7 +86,7 @@ def _grammar(dialect: str) -> type[StatementGrammar]:
 
 def _grammars(text: str, told: str) -> Iterator[StatementGrammar]:
     """Readers of the parts of a script, each in its dialect."""
-    dialect, start = _dialect(text, told), 0
+    dialect, start = dialect_of(text, told), 0
     if DIALECT_OPTION not in text:
         yield _grammar(dialect)(text)
         return
