@@ -110,7 +110,7 @@ class AbsentTable:
         raise OptionError(
             f"{self.what} of {self.name} is not there: the table can be explained and tested, not read or written",
             code=self.code,
-            hint="use a connector and a format of docs/connectors.md, or install the package that brings it",
+            hint="use a connector and a format of docs/connectors, or install the package that brings it",
         )
 
     def statistics(self) -> TableStatistics:

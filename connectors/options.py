@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from runtime.core.errors import OptionError
 from runtime.core.options import Option, Options, parse_memory, text_option
 from runtime.core.schema import Schema
+from runtime.core.secrets import Secret
 from runtime.spi.format import Format
 from runtime.spi.registry import TableRequest, check_options
 
@@ -57,6 +58,10 @@ class TableOptions:
                 code=error.code,
                 hint=error.hint,
             ) from error
+
+    def secret(self, option: Option[str]) -> Secret:
+        """The value of an option that nobody should see."""
+        return Secret(self.get(option))
 
     def has(self, option: Option[Any]) -> bool:
         return option.key in self._options

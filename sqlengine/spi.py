@@ -9,6 +9,12 @@ Import these names from here only: the modules in which they are defined may cha
 
 from __future__ import annotations
 
+from connectors.kit.commits import SPOOL_SIZE, CommittingWriter, EpochCommits
+from connectors.kit.direct import DirectWriter
+from connectors.kit.predicates import Condition, as_conditions, where
+from connectors.kit.prefetch import Fetched, Fetching, PrefetchingReader
+from connectors.kit.spool import Spool, spooled
+from connectors.options import TableOptions, memory_limit, physical_part, table_format
 from runtime.core.cancellation import look
 from runtime.core.changelog import (
     APPEND,
@@ -34,6 +40,7 @@ from runtime.core.errors import (
     PlanningError,
     SqlEngineError,
     SqlEngineWarning,
+    UnavailableError,
     UnsupportedError,
     UserError,
     did_you_mean,
@@ -49,7 +56,9 @@ from runtime.core.options import (
     parse_memory,
     text_option,
 )
+from runtime.core.retries import Retries, retried
 from runtime.core.schema import Field, Schema
+from runtime.core.secrets import Secret
 from runtime.core.types import (
     BIGINT,
     BINARY,
@@ -145,6 +154,26 @@ LeftOut = SkippedInput
 """The earlier name of `SkippedInput`."""
 
 __all__ = [
+    "SPOOL_SIZE",
+    "CommittingWriter",
+    "EpochCommits",
+    "DirectWriter",
+    "Condition",
+    "as_conditions",
+    "where",
+    "Fetched",
+    "Fetching",
+    "PrefetchingReader",
+    "Spool",
+    "spooled",
+    "TableOptions",
+    "memory_limit",
+    "physical_part",
+    "table_format",
+    "UnavailableError",
+    "Retries",
+    "retried",
+    "Secret",
     "APPEND",
     "AsyncLookupTable",
     "AtomicWriter",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.kit.direct import DirectWriter
 from connectors.options import TableOptions
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
@@ -37,32 +37,11 @@ class BlackholeSink:
         return {"connector": "blackhole"}
 
 
-class _Writer:
+class _Writer(DirectWriter):
     accepts_dictionaries = True
 
     def write(self, batch: ChangelogBatch) -> None:
         """Nothing is kept."""
-
-    def flush(self, epoch: int) -> None:
-        """Nothing is shown."""
-
-    def prepare(self) -> None:
-        """Nothing is prepared."""
-
-    def publish(self, committable: Any) -> None:
-        """Nothing is published."""
-
-    def recover(self, committables: Sequence[Any]) -> None:
-        """Nothing was hidden."""
-
-    def discard(self, committable: Any) -> None:
-        """Nothing is taken back."""
-
-    def abort(self) -> None:
-        """Nothing is left."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _sink(request: TableRequest) -> BlackholeSink:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from connectors.duckdb_file.database import ask, column_sql, database_stamp, opened, quoted, telling
 from connectors.formats.held import check_held
+from connectors.kit import predicates
 from connectors.options import TableOptions, physical_part
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError, FormatError
@@ -45,13 +46,14 @@ _BATCH = 65_536
 
 @dataclass(frozen=True)
 class DuckdbTable:
-    """One table. `limit`: the most rows that are read."""
+    """One table. `limit`: the most rows that are read; `conditions`: what they must be."""
 
     schema: Schema
     path: str
     database_schema: str
     table: str
     limit: int | None = None
+    conditions: tuple[predicates.Condition, ...] = ()
 
     @property
     def changelog_mode(self) -> ChangelogMode:
@@ -80,14 +82,22 @@ class DuckdbTable:
     def with_columns(self, names: Sequence[str]) -> DuckdbTable:
         return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
 
+    def with_filters(self, filters: Sequence[Expr]) -> tuple[DuckdbTable, list[Expr]]:
+        if self.limit is not None:
+            return self, list(filters)
+        taken, left = predicates.as_conditions(filters, self.schema, "duckdb", self.conditions)
+        return replace(self, conditions=taken), left
+
     def with_limit(self, rows: int) -> DuckdbTable:
         return replace(self, limit=rows if self.limit is None else min(rows, self.limit))
 
     def pushed(self, schema: Schema) -> tuple[list[Expr], int | None]:
-        return [], self.limit
+        return [c.over(schema) for c in self.conditions], self.limit
 
     def describe(self) -> dict[str, Any]:
-        pushed = {} if self.limit is None else {"limit": self.limit}
+        pushed: dict[str, Any] = {"filters": [c.sql for c in self.conditions]} if self.conditions else {}
+        if self.limit is not None:
+            pushed["limit"] = self.limit
         return {
             "connector": CONNECTOR,
             "table": f"{self.database_schema}.{self.table}",
@@ -105,6 +115,18 @@ class DuckdbTable:
     def columns(self) -> str:
         """The columns as DuckDB is asked for them; a constant where none is wanted."""
         return ", ".join(column_sql(f.name, f.type) for f in self.schema) or "1"
+
+    @property
+    def query(self) -> str:
+        """The rows as DuckDB is asked for them."""
+        if not self.conditions:
+            return f"SELECT {self.columns} FROM {self.place}"
+        wanted = {f.name: f.type for f in self.schema}
+        for condition in self.conditions:
+            wanted = {**condition.columns, **wanted}
+        inner = ", ".join(column_sql(name, type_) for name, type_ in wanted.items())
+        names = ", ".join(quoted(n) for n in self.schema.names) or "1"
+        return f"SELECT {names} FROM (SELECT {inner} FROM {self.place}){predicates.where(self.conditions)}"
 
     def typed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of DuckDB as the Arrow types of the schema."""
@@ -176,7 +198,7 @@ class DuckdbReader:
     def _begun(self) -> pa.RecordBatchReader:
         table = self._table
         limit = "" if table.limit is None else f" LIMIT {max(table.limit - self._at, 0)}"
-        query = f"SELECT {table.columns} FROM {table.place}{limit} OFFSET {self._at}"
+        query = f"{table.query}{limit} OFFSET {self._at}"
         connection = self._open.enter_context(opened(table.path))
         with telling(table.path):
             return connection.sql(query).to_arrow_reader(_BATCH)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from connectors.formats.row_kinds import written_mode
 from connectors.kafka import client
 from connectors.kafka.messages import MessageColumns
+from connectors.kit.direct import DirectWriter
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
@@ -68,7 +69,7 @@ class KafkaSink:
         return {**described, "options": dict(self.format_options)} if self.format_options else described
 
 
-class KafkaWriter:
+class KafkaWriter(DirectWriter):
     """Sends rows as they come. The client takes messages one by one, so the last step is a loop over rows."""
 
     def __init__(self, sink: KafkaSink) -> None:
@@ -133,7 +134,7 @@ class KafkaWriter:
         self._producer.poll(0)
         self._raise()
 
-    def prepare(self) -> Any:
+    def settle(self) -> None:
         """Waits until the brokers have everything; raises ConnectorError E3131 when they do not take it."""
         self._producer.flush(client.ANSWER_SECONDS * 3)
         if len(self._producer):
@@ -148,15 +149,6 @@ class KafkaWriter:
                 code="E3131",
                 hint="are the brokers there, and may this user write to the topic?",
             )
-
-    def publish(self, committable: Any) -> None:
-        """Nothing is prepared."""
-
-    def recover(self, committables: Sequence[Any]) -> None:
-        """What was sent stays."""
-
-    def discard(self, committable: Any) -> None:
-        """What was sent stays."""
 
     def abort(self) -> None:
         """What is not sent yet is dropped."""

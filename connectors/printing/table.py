@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from connectors.formats.lines_out import block_of_lines
+from connectors.kit.direct import DirectWriter
 from connectors.options import TableOptions
 from connectors.printing.display import change_lines
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
@@ -50,7 +50,7 @@ class PrintSink:
         return {"connector": "print"}
 
 
-class PrintWriter:
+class PrintWriter(DirectWriter):
     """Writes the lines of an epoch when it is complete."""
 
     def __init__(self, schema: Schema, identifier: str, standard_error: bool) -> None:
@@ -73,18 +73,8 @@ class PrintWriter:
             out.write("".join(lines))
             out.flush()
 
-    def prepare(self) -> None:
-        """Nothing is hidden: lines are shown with each epoch."""
+    def settle(self) -> None:
         self.flush(0)
-
-    def publish(self, committable: Any) -> None:
-        """Nothing is hidden."""
-
-    def recover(self, committables: Sequence[Any]) -> None:
-        """Nothing was hidden."""
-
-    def discard(self, committable: Any) -> None:
-        """Lines cannot be taken back."""
 
     def abort(self) -> None:
         self._lines = []

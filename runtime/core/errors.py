@@ -35,6 +35,7 @@ __all__ = [
     "SqlSyntaxError",
     "StateBackendError",
     "TypeMismatchError",
+    "UnavailableError",
     "UnsupportedError",
     "UserError",
     "did_you_mean",
@@ -193,6 +194,12 @@ class ConnectorError(ExternalError):
     """A source or sink cannot be opened, read or written."""
 
     code = "E3100"
+
+
+class UnavailableError(ConnectorError):
+    """The system behind a source or sink does not answer now, and may do so later: what was asked is asked again."""
+
+    code = "E3150"
 
 
 class FormatError(ExternalError):

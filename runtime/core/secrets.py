@@ -9,6 +9,7 @@ Wherever an option, a statement, a path or a message is shown or kept beside sta
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -18,6 +19,7 @@ from runtime.core.likeness import edits
 
 __all__ = [
     "MASK",
+    "Secret",
     "is_secret",
     "masked_source",
     "masked_sql",
@@ -68,6 +70,37 @@ _TOKEN = re.compile(
 )
 """SQL, and what is nearly SQL: texts and comments that are not closed end with it."""
 _MISSPELT = ("password", "passwd", "passphrase", "secret", "credential", "credentials", "apikey")
+
+
+class Secret:
+    """A text that no message, log or plan shows: only `reveal` gives it. Two are equal when their texts are. It can be
+    pickled, because tasks in other processes need it, too."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text, for the library that needs it, and nothing else."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return MASK
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(MASK, spec)
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
 
 def _may_hold_secrets(text: str) -> bool:

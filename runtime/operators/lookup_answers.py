@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.cancellation import look
 from runtime.core.errors import ConnectorError
+from runtime.core.retries import Retries, retried
 from runtime.core.schema import Schema
 from runtime.operators.operator import CacheFigures
 from runtime.spi.lookup import LookupTable
@@ -18,9 +18,6 @@ from runtime.spi.lookup import LookupTable
 __all__ = ["Answers", "AskedTable", "Found", "asked_again", "found_in"]
 
 T = TypeVar("T")
-
-_FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 5.0
 
 
 class Found(NamedTuple):
@@ -72,18 +69,7 @@ def found_in(schema: Schema, positions: np.ndarray, columns: Sequence[pa.Array])
     return Found(positions, [c if c.type == t else c.cast(t) for c, t in zip(columns, types, strict=True)])
 
 
-def asked_again(
-    ask: Callable[[], T], retries: int, pause: Callable[[float], object] = wall_clock.sleep, first: float = _FIRST_PAUSE
-) -> T:
+def asked_again(ask: Callable[[], T], retries: int, pause: Callable[[float], object] = wall_clock.sleep) -> T:
     """What `ask` gives; when it raises ConnectorError it is called again so many times, after pauses that double, and
     raises what the last call did."""
-    seconds = first
-    for _ in range(retries):
-        try:
-            return ask()
-        except ConnectorError:
-            look()
-            pause(seconds)
-            look()
-            seconds = min(2 * seconds, _LONGEST_PAUSE)
-    return ask()
+    return retried(ask, Retries(retries), ConnectorError, pause)

@@ -19,6 +19,7 @@ import pytest
 __all__ = ["pytest_addoption", "pytest_collect_file", "t_env", "t_env_config"]
 
 _ENGINE = "sqlengine.testing.pytest_files"
+pytest.register_assert_rewrite("sqlengine.testing.connectors")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""The pages that follow from declarations: docs/functions.md as a whole, the tables of options in docs/connectors.md.
+"""The pages that follow from declarations: docs/functions.md as a whole, the tables of options in docs/connectors.
 
 Examples of functions are the shortest of the recorded answers of Flink (tests/conformance) that are ours, too.
 """

@@ -57,19 +57,27 @@ def test_what_matches() -> None:
 
 
 def test_pages_that_follow_from_declarations(rewrite: bool) -> None:
-    """docs/functions.md, and the tables of options in docs/connectors.md, which has a section for each connector."""
-    functions, connectors = ROOT / "docs" / "functions.md", ROOT / "docs" / "connectors.md"
+    """docs/functions.md, and the tables of options in docs/connectors, which has a page for each connector."""
+    functions, connectors = ROOT / "docs" / "functions.md", ROOT / "docs" / "connectors"
     if rewrite:
         functions.write_text(functions_page(), encoding="utf-8")
-        connectors.write_text(with_option_tables(connectors.read_text(encoding="utf-8")), encoding="utf-8")
+        for page in connectors.glob("*.md"):
+            page.write_text(with_option_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
     assert functions.read_text(encoding="utf-8") == functions_page()
-    text = connectors.read_text(encoding="utf-8")
-    assert text == with_option_tables(text)
-    for name in {*connector_names()[0], *connector_names()[1]} - {"memory"}:
-        assert f"\n## {name}\n" in text, f"{name} has no section in docs/connectors.md"
-        registry = standard_registry()
-        kind = registry.connectors if name in registry.connectors.names() else registry.formats
-        assert not kind.get(name).options or f"<!-- options of {name} -->" in text
+    for page in connectors.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        assert text == with_option_tables(text)
+    registry = standard_registry()
+    formats = (connectors / "formats.md").read_text(encoding="utf-8")
+    for name in set(connector_names()[0]) - {"memory"}:
+        path = connectors / f"{name}.md"
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        assert f"# {name}\n" in text, f"{name} has no page in docs/connectors"
+        assert not registry.connectors.get(name).options or f"<!-- options of {name} -->" in text
+        assert f"({name}.md)" in (connectors / "README.md").read_text(encoding="utf-8")
+    for name in connector_names()[1]:
+        assert f"\n## {name}\n" in formats, f"{name} has no section in docs/connectors/formats.md"
+        assert not registry.formats.get(name).options or f"<!-- options of {name} -->" in formats
 
 
 def test_options_of_models(rewrite: bool) -> None:

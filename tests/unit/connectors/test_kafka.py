@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from connector_tables import Context, drain, end, read_all, rows_of, sink, source
 from kafka_broker import PARTITIONS, Broker
-from source_contract import CHECKS
 
 from connectors.kafka import client
 from connectors.kafka.options import Place
@@ -26,6 +25,7 @@ from runtime.local.job import Job
 from runtime.spark.simulated import SimulatedCluster
 from runtime.spi.source import SourceTable
 from sqlengine import TableEnvironment
+from sqlengine.testing.connectors.sources import CHECKS
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
 

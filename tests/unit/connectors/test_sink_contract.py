@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from connector_tables import read_all, rows_of, sink, source
-from sink_contract import Faults, JobOfEpochs, SinkCase
 
 from connectors.memory.sink import MemorySink
 from connectors.memory.table import MemoryTable
@@ -28,6 +27,7 @@ from runtime.local.rejected import RejectedRows
 from runtime.operators.operator import EpochTime, OperatorContext
 from runtime.operators.sink import SinkOperator
 from runtime.plan.nodes import SinkExec, ValuesExec
+from sqlengine.testing.connectors.jobs import Faults, JobOfEpochs, SinkCase
 
 SCHEMA = Schema.of(("a", INT), ("p", STRING))
 Rows = list[tuple[int, str]]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from contract_sources import SOURCES
-from source_contract import CHECKS
 
 from runtime.spi.source import SourceTable
+from sqlengine.testing.connectors.sources import CHECKS
 
 
 @pytest.mark.parametrize("make", SOURCES, ids=lambda m: m.__name__)

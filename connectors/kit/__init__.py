@@ -1,0 +1,11 @@
+"""What connectors share, so that each of them has only what is its own system's.
+
+    prefetch    a source that blocks is read in the background, within a bound of memory, and again after errors
+    commits     two-phase commit: what a checkpoint names is committed, once, whatever is killed when
+    direct      rows that are shown as they come
+    spool       rows in a checkpoint
+    rates       a limit of rows or requests a second
+    predicates  conditions of a query as SQL of another system
+
+`sqlengine.spi` gives them to third parties.
+"""

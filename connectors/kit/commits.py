@@ -1,0 +1,168 @@
+"""Two-phase commit for systems that can take rows and a number in one transaction.
+
+The checkpoint holds the rows themselves (`spool`) and the number of their commit. When it is complete they are committed,
+number and all, in one transaction of the system. So whoever goes on from a checkpoint reads the number there and knows what
+is done: what the checkpoint names and the system does not have is committed, what it has is left, and what no checkpoint
+names was never sent.
+
+    epoch      rows gather
+    prepare    commit n is named, with its rows       killed: the rows come again from the checkpoint before
+    checkpoint complete                               killed: `recover` commits n
+    publish    transaction: rows of n, number n       killed in it: the system drops it, `recover` commits n
+               done                                   killed: `recover` finds n there
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from connectors.kit.spool import Spool, spooled
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import ConnectorError, UnavailableError
+from runtime.core.options import text_option
+from runtime.core.retries import Retries, retried
+
+__all__ = ["SPOOL_SIZE", "CommittingWriter", "EpochCommits"]
+
+SPOOL_SIZE = text_option(
+    "sink.spool.max-size",
+    "1 gb",
+    "the most bytes of rows between two checkpoints, compressed, of a sink that writes exactly once",
+)
+_RETRIES = Retries(8, 0.1, 10.0, jitter=0.5)
+
+
+class EpochCommits(Protocol):
+    """The system behind a sink, for one sink of one job: what a connector writes for `CommittingWriter`.
+
+    Each call may raise UnavailableError where it may work later, also when nobody knows whether a commit was taken: the
+    number is then read again.
+    """
+
+    def last(self) -> int:
+        """The number of the newest commit of this sink that the system has; 0 before the first. What an earlier run has
+        begun and not ended is over when this returns, and will never be committed."""
+        ...
+
+    def commit(self, number: int, batches: Iterable[ChangelogBatch]) -> None:
+        """Commit these rows, in order, and the number, all or nothing. `number` is greater than `last`."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is open; a commit that is not complete is dropped."""
+        ...
+
+
+class CommittingWriter:
+    """A `SinkWriter` over `EpochCommits`: exactly once.
+
+    A job that goes back to an older checkpoint than its newest commits what follows again, as a new commit.
+
+    Args:
+        name: of the table, for messages.
+        names: of the columns.
+        most: bytes of compressed rows between two checkpoints.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        names: Sequence[str],
+        commits: EpochCommits,
+        *,
+        most: int = 1 << 30,
+        retries: Retries = _RETRIES,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._names = tuple(names)
+        self._commits = commits
+        self._retries = retries
+        self._pause = pause
+        self._spool = Spool(name, most)
+        self._number: int | None = None
+        """The newest number that is given away; None until the system was asked."""
+        self._done = 0
+        self._open: deque[tuple[int, list[str]]] = deque()
+        self._closed = False
+
+    def write(self, batch: ChangelogBatch) -> None:
+        self._spool.add(batch)
+
+    def flush(self, epoch: int) -> None:
+        """Rows wait for the checkpoint."""
+
+    @property
+    def buffered(self) -> Sequence[ChangelogBatch]:
+        return self._spool.buffered
+
+    def prepare(self) -> Any:
+        texts = self._spool.take()
+        if texts:
+            self._begin()
+            assert self._number is not None
+            self._number += 1
+            self._open.append((self._number, texts))
+        return {"commits": [[number, rows] for number, rows in self._open]} if self._open else None
+
+    def publish(self, committable: Any) -> None:
+        self._begin()
+        for number, texts in _read(committable):
+            if number > self._done:
+                self._commit(number, texts)
+            while self._open and self._open[0][0] <= number:
+                self._open.popleft()
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        self._begin()
+        assert self._number is not None
+        for committable in committables:
+            self.publish(committable)
+        self._number = max(self._number, self._done)
+
+    def discard(self, committable: Any) -> None:
+        """What is committed stays; what is not is forgotten."""
+        self._open.clear()
+
+    def abort(self) -> None:
+        """Rows that are not committed are nowhere but in checkpoints."""
+        self._spool.take()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._commits.close()
+
+    def _begin(self) -> None:
+        if self._number is None:
+            self._done = self._asked(self._commits.last)
+            self._number = self._done
+
+    def _commit(self, number: int, texts: Sequence[str]) -> None:
+        def once() -> None:
+            if known and self._commits.last() >= number:
+                return
+            known.append(number)
+            self._commits.commit(number, spooled(texts, self._names))
+
+        known: list[int] = []
+        self._asked(once)
+        self._done = number
+
+    def _asked(self, call: Callable[[], Any]) -> Any:
+        return retried(call, self._retries, UnavailableError, self._pause)
+
+
+def _read(committable: Any) -> list[tuple[int, list[str]]]:
+    """The commits that a checkpoint names; raises ConnectorError E3113 when it names none that this could have made."""
+    try:
+        found = [(int(number), list(map(str, texts))) for number, texts in committable["commits"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConnectorError(
+            "a checkpoint names commits of another sink",
+            code="E3113",
+            hint="was 'sink.delivery-guarantee' or the connector changed? Begin anew, or change it back",
+        ) from error
+    return found
