@@ -244,6 +244,12 @@ class DatabaseError(ExternalError):
     code = "E3700"
 
 
+class AccessError(UserError):
+    """Whoever has asked may not do this."""
+
+    code = "E1800"
+
+
 class MemoryLimitError(ExternalError):
     """The process has as much memory as it may take."""
 

@@ -69,6 +69,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """SQL, and what is nearly SQL: texts and comments that are not closed end with it."""
+_OF_ROLES = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:CREATE|ALTER)\s+(?:ROLE|USER)\b", re.IGNORECASE | re.DOTALL)
+_PASSWORD = re.compile(r"(\bPASSWORD\s+(?:[A-Za-z]&?)?')(?:[^']|'')*+", re.IGNORECASE)
 _MISSPELT = ("password", "passwd", "passphrase", "secret", "credential", "credentials", "apikey")
 
 
@@ -136,6 +138,8 @@ def masked_text(text: str) -> str:
 
 def masked_sql(text: str) -> str:
     """A statement without its secrets."""
+    if _OF_ROLES.match(text) is not None:
+        text = _PASSWORD.sub(rf"\g<1>{MASK}", text)
     return masked_text(_replaced(text, ((start, end, MASK) for start, end in _values(text))))
 
 

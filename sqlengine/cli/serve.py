@@ -22,9 +22,11 @@ when clients leave. With a folder they are there again after a restart; without 
 
 SERVE_MORE = """\
 security:
-  On an address of this machine everybody may connect without a password. Any other address needs --users, a file with a
-  line NAME:PASSWORD, or NAME:SCRAM-SHA-256$..., for each user, which nobody else may read (chmod 600). --tls-cert and
-  --tls-key encrypt connections, and --tls-required refuses others.
+  On an address of this machine roles without a password connect without one, and at first there is one role, sqlengine, which
+  may do everything. Any other address needs a role with a password (ALTER ROLE sqlengine PASSWORD '..', in the database or in
+  the file of --init), or --users, a file with a line NAME:PASSWORD, or NAME:SCRAM-SHA-256$..., for each user, which nobody
+  else may read (chmod 600). --tls-cert and --tls-key encrypt connections, and are read again when they are renewed;
+  --tls-required refuses connections to --postgres that are not encrypted.
 
 examples:
   sqlengine serve                                     an empty database at 127.0.0.1:5433

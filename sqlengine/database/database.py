@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     import sqlengine.database.memory_accounts as _memory_accounts
     import sqlengine.database.metrics as _metrics
     import sqlengine.database.scheduler as _scheduler
+    import sqlengine.roles.roles as _roles
     from sqlengine.database.durable import Durable
 else:
     _histories = Room("sqlengine.database.histories")
     _memory_accounts = Room("sqlengine.database.memory_accounts")
     _metrics = Room("sqlengine.database.metrics")
     _scheduler = Room("sqlengine.database.scheduler")
+    _roles = Room("sqlengine.roles.roles")
 
 __all__ = ["Database", "UserFunctionEntry"]
 
@@ -120,6 +122,8 @@ class Database:
         self._guard = threading.RLock()
         self._scheduler: _scheduler.Scheduler | None = None
         self._histories: _histories.Histories | None = None
+        self.known_roles: _roles.Roles | None = None
+        """What `roles` is, once somebody has asked for it."""
         self._numbers = itertools.count(_FIRST)
         self._sessions: dict[int, weakref.ref[_Joined]] = {}
         self._first_was_closed = False
@@ -141,6 +145,14 @@ class Database:
             if self._histories is None:
                 self._histories = _histories.Histories(self.clock)
             return self._histories
+
+    @property
+    def roles(self) -> _roles.Roles:
+        """Who may do what, where sessions act on behalf of somebody."""
+        with self._guard:
+            if self.known_roles is None:
+                self.known_roles = _roles.Roles()
+            return self.known_roles
 
     # --- what readers see
     # ---------------------------------------------------------------------------------------------------

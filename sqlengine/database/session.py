@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from sqlengine.database.information_schema import InformationSchema
     from sqlengine.parameters.binding import Parameters
     from sqlengine.parameters.statement import Prepared
+    from sqlengine.roles.authority import Authority
 else:
     _absent_tables = Room("connectors.absent")
     _system_tables = Room("sqlengine.database.system_tables")
@@ -144,6 +145,7 @@ class Session:
         self.harness = Harness()  # What tests change.
         self.information: InformationSchema | None = None  # Set by the environment, which knows how columns are bound.
         self.environment: Callable[[], Any] = lambda: None  # What procedures of users get; set by the environment.
+        self.authority: Authority | None = None  # On whose behalf it acts; None: of the program that has it.
         self.inserts_in_background = False
         """Whether an INSERT whose input ends is a job in the background, too, where it shares no table in memory."""
         self.queries_follow = False

@@ -1,8 +1,8 @@
-"""Statements about the session, jobs and plans: see `statement_nodes` for what holds for all of them."""
+"""Statements about the session, jobs, plans and roles: see `statement_nodes` for what holds for all of them."""
 
 from __future__ import annotations
 
-from runtime.core.node import node
+from runtime.core.node import Node, node
 from sqlengine.parse.ddl_nodes import ExpressionText, Name, ObjectName, Option, PartitionSpec, Statement
 
 __all__ = [
@@ -28,6 +28,12 @@ __all__ = [
     "DropProcedure",
     "AddJar",
     "RemoveJar",
+    "AlterRole",
+    "CreateRole",
+    "CreateToken",
+    "DropRole",
+    "DropToken",
+    "RoleOptions",
 ]
 
 
@@ -210,3 +216,68 @@ class RemoveJar(Statement):
     """`REMOVE JAR 'path'`."""
 
     path: str
+
+
+# Who may do what
+
+
+@node
+class RoleOptions(Node):
+    """What CREATE ROLE and ALTER ROLE say of a role; None where they say nothing.
+
+    `password`: the text behind PASSWORD, a password or a verifier in PostgreSQL's form; `no_password`: PASSWORD NULL.
+    `valid_until`: up to when the password counts, as written. `connections`: -1 for any number.
+    """
+
+    login: bool | None = None
+    superuser: bool | None = None
+    create_role: bool | None = None
+    password: Name | None = None
+    no_password: bool = False
+    connections: int | None = None
+    valid_until: Name | None = None
+
+
+@node
+class CreateRole(Statement):
+    """`CREATE {ROLE|USER} [IF NOT EXISTS] name [WITH] options`; a USER may log in."""
+
+    name: Name
+    options: RoleOptions
+    if_not_exists: bool = False
+
+
+@node
+class AlterRole(Statement):
+    """`ALTER {ROLE|USER} name [WITH] options`, or `RENAME TO rename`."""
+
+    name: Name
+    options: RoleOptions
+    rename: Name | None = None
+
+
+@node
+class DropRole(Statement):
+    """`DROP {ROLE|USER} [IF EXISTS] name, ..`."""
+
+    names: tuple[Name, ...]
+    if_exists: bool = False
+
+
+@node
+class CreateToken(Statement):
+    """`CREATE TOKEN name [FOR role] [VALID UNTIL 'timestamp'] [HASH 'hexadecimal']`; HASH is that of a token that was made
+    before."""
+
+    name: Name
+    role: Name | None = None
+    valid_until: Name | None = None
+    hash: Name | None = None
+
+
+@node
+class DropToken(Statement):
+    """`DROP TOKEN [IF EXISTS] name`."""
+
+    name: Name
+    if_exists: bool = False

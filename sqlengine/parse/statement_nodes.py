@@ -60,14 +60,19 @@ from sqlengine.parse.ddl_nodes import (
 )
 from sqlengine.parse.session_nodes import (
     AddJar,
+    AlterRole,
     AnalyzeTable,
     Backup,
     Call,
     CompilePlan,
     CreateProcedure,
+    CreateRole,
     CreateSavepoint,
+    CreateToken,
     Deallocate,
     DropProcedure,
+    DropRole,
+    DropToken,
     ExecutePlan,
     ExecutePrepared,
     LoadModule,
@@ -93,6 +98,7 @@ __all__ = [
     "AlterDatabase",
     "AlterFunction",
     "AlterModel",
+    "AlterRole",
     "AlterTable",
     "AlterView",
     "AnalyzeTable",
@@ -112,7 +118,9 @@ __all__ = [
     "CreateMaterializedView",
     "CreateModel",
     "CreateProcedure",
+    "CreateRole",
     "CreateTable",
+    "CreateToken",
     "CreateView",
     "Delete",
     "Describe",
@@ -127,7 +135,9 @@ __all__ = [
     "DropPart",
     "DropPartitions",
     "DropProcedure",
+    "DropRole",
     "DropTable",
+    "DropToken",
     "DropView",
     "EndEpoch",
     "RollbackEpoch",
@@ -436,7 +446,7 @@ class Show(Statement):
 
     CATALOGS, CURRENT CATALOG, CREATE CATALOG, DATABASES, CURRENT DATABASE, TABLES, CREATE TABLE, COLUMNS, PARTITIONS,
     PROCEDURES, VIEWS, CREATE VIEW, MATERIALIZED VIEWS, CREATE MATERIALIZED VIEW, the same of TABLE, FUNCTIONS, MODULES, JARS, JOBS,
-    MODELS, CREATE MODEL, CONNECTIONS, CREATE CONNECTION.
+    MODELS, CREATE MODEL, CONNECTIONS, CREATE CONNECTION, ROLES, USERS (the roles that may log in), TOKENS.
 
     `name` is what stands after FROM or IN, or the object itself (CREATE .., COLUMNS, PARTITIONS); `user` is the word of
     SHOW USER FUNCTIONS, `full` that of SHOW FULL MODULES.

@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     import sqlengine.parse.model_definitions as _models
     import sqlengine.parse.parameters as _parameters
     import sqlengine.parse.prepared_statements as _prepared
+    import sqlengine.parse.role_statements as _roles
 else:
     _habits = Room("sqlengine.parse.habits")
     _models = Room("sqlengine.parse.model_definitions")
     _parameters = Room("sqlengine.parse.parameters")
     _prepared = Room("sqlengine.parse.prepared_statements")
+    _roles = Room("sqlengine.parse.role_statements")
 
 __all__ = [
     "MADE",
@@ -84,6 +86,9 @@ MADE = (
     "MODEL",
     "CONNECTION",
     "SAVEPOINT",
+    "ROLE",
+    "USER",
+    "TOKEN",
 )
 """What CREATE makes."""
 _BEFORE_TABLE = ("FROM", "JOIN", "INTO", "TABLE", "UPDATE")
@@ -155,6 +160,10 @@ class StatementGrammar(MaterializedGrammar):
                 return self._create()
             case "ALTER" if self.peek().upper in ("TABLE", "VIEW", "MATERIALIZED"):
                 return self._alter()
+            case "ALTER" if self._at_role("ALTER"):
+                return _roles.read_alter_role(self)
+            case "DROP" if self._at_role("DROP"):
+                return _roles.read_drop_role(self)
             case "EXPLAIN":
                 return self._explain()
             case "COMPILE":
@@ -174,6 +183,11 @@ class StatementGrammar(MaterializedGrammar):
             hint = _habits.FOREIGN.get(self.token.upper) or (near if near and near.startswith("did you mean") else None)
             self.refuse(f'no statement starts with "{self.token.text}"', hint=hint)
         self.fail("a statement")
+
+    def _at_role(self, verb: str) -> bool:
+        """Steps over the verb of a statement about roles, or tokens."""
+        words = ("ROLE", "USER") if verb == "ALTER" else ("ROLE", "USER", "TOKEN")
+        return any(self.at(verb, word) for word in words) and self.match(verb)
 
     # Changes of rows
 
@@ -264,6 +278,8 @@ class StatementGrammar(MaterializedGrammar):
             if temporary:
                 self.refuse("a materialized view cannot be temporary", start)
             return self.create_materialized(replace=replace)
+        if not replace and not temporary and self.at_any("ROLE", "USER", "TOKEN"):
+            return _roles.read_create_role(self)
         if not replace and self.match("MODEL"):
             return _models.read_create_model(self, temporary=temporary)
         if self.at_any("DATABASE", "SCHEMA", "CATALOG", "FUNCTION", "PROCEDURE", "CONNECTION", "SAVEPOINT", "SYSTEM"):

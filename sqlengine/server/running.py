@@ -7,18 +7,20 @@ import importlib.util
 import ipaddress
 import os
 import signal
-import ssl
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from runtime.core.errors import OptionError, SqlEngineError
-from runtime.core.logs import Log
+from runtime.core.logs import Log, tell
 from runtime.core.rooms import Room
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.roles.roles import FIRST
+from sqlengine.roles.verifier import Verifier
+from sqlengine.server.access import Access
 from sqlengine.server.postgres.listener import PostgresServer
-from sqlengine.server.postgres.scram import Verifier
+from sqlengine.server.tls import Tls
 
 if TYPE_CHECKING:
     import sqlengine.server.gateway.listener as _listener
@@ -56,24 +58,28 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
     users = None if serving.users is None else users_of(serving.users)
     tls = _tls(serving)
     addresses = [_address(at) for at in (serving.postgres, serving.gateway) if at is not None]
-    for host, _ in addresses:
-        if users is None and not _is_loopback(host):
-            raise OptionError(
-                f"{host} can be reached from other machines, and nobody would need a password",
-                code="E1500",
-                hint="give --users FILE, or serve 127.0.0.1",
-            )
+    reachable = [host for host, _ in addresses if not _is_loopback(host)]
     with TableEnvironment.create(options, path=serving.database) as environment:
         if serving.init is not None:
             _run_first(environment, serving.init)
+        access = Access(environment.session.database, users, trusting=not reachable)
+        if reachable and not access.is_guarded:
+            raise OptionError(
+                f"{reachable[0]} can be reached from other machines, and nobody would need a password",
+                code="E1500",
+                hint=f"give the first role one, ALTER ROLE {FIRST} PASSWORD '..', in the database or in the file of --init; "
+                "or give --users FILE; or serve 127.0.0.1",
+            )
         server = PostgresServer(
-            environment, users=users, tls=tls, needs_tls=serving.tls_required, most=serving.max_connections
+            environment, access=access, tls=tls, needs_tls=serving.tls_required, most=serving.max_connections
         )
         ports = [_Port("--postgres", server, *addresses[0], _PSQL)]
         if serving.gateway is not None:
-            gateway = _gateway_of(environment, users, tls)
+            gateway = _gateway_of(environment, access, tls)
             ports.append(_Port("--gateway", gateway, *addresses[1], _SQL_CLIENT))
-        asyncio.run(_until_stopped(ports))
+            if tls is None and not _is_loopback(addresses[1][0]):
+                tell("passwords and tokens reach --gateway without encryption; --tls-cert encrypts them")
+        asyncio.run(_until_stopped(ports, tls))
     return 0
 
 
@@ -100,21 +106,22 @@ _PSQL = "PostgreSQL clients connect to {0}:{1}: psql -h {0} -p {1} -U sqlengine"
 _SQL_CLIENT = "Flink's clients connect to {0}:{1}: sql-client.sh gateway -e {0}:{1}"
 
 
-def _gateway_of(
-    environment: TableEnvironment, users: Mapping[str, Verifier] | None, tls: ssl.SSLContext | None
-) -> _Server:
+def _gateway_of(environment: TableEnvironment, access: Access, tls: Tls | None) -> _Server:
     if importlib.util.find_spec("aiohttp") is None:
         raise OptionError(
             "--gateway needs aiohttp, which is not installed", code="E1500", hint="pip install 'sqlengine[server]'"
         )
-    return _listener.GatewayServer(environment, _routes.add_routes, users=users, tls=tls)
+    return _listener.GatewayServer(environment, _routes.add_routes, access=access, tls=tls)
 
 
-async def _until_stopped(ports: Sequence[_Port]) -> None:
+async def _until_stopped(ports: Sequence[_Port], tls: Tls | None) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
+    following = None if tls is None else loop.create_task(tls.follow())
+    if tls is not None:
+        loop.add_signal_handler(signal.SIGHUP, tls.refresh)
     try:
         for port in ports:
             try:
@@ -129,6 +136,8 @@ async def _until_stopped(ports: Sequence[_Port]) -> None:
             _log.info("serving %s at %s:%d", port.argument, at, chosen)
         await stopped.wait()
     finally:
+        if following is not None:
+            following.cancel()
         for port in ports:
             await port.server.stop()
 
@@ -201,19 +210,9 @@ def users_of(file: str) -> dict[str, Verifier]:
     return found
 
 
-def _tls(serving: Serving) -> ssl.SSLContext | None:
-    if serving.tls_cert is None:
-        if serving.tls_required or serving.tls_key is not None:
-            raise OptionError("there is no certificate", code="E1500", hint="give --tls-cert FILE")
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(serving.tls_cert, serving.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        raise OptionError(
-            f"the certificate {serving.tls_cert} cannot be used: {error.strerror or type(error).__name__}",
-            code="E1500",
-            hint="--tls-cert and --tls-key are PEM files of a certificate and its key, without a password",
-        ) from error
-    return context
+def _tls(serving: Serving) -> Tls | None:
+    if serving.tls_cert is not None:
+        return Tls(serving.tls_cert, serving.tls_key)
+    if serving.tls_required or serving.tls_key is not None:
+        raise OptionError("there is no certificate", code="E1500", hint="give --tls-cert FILE")
+    return None

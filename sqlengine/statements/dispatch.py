@@ -130,7 +130,7 @@ def _defined(run: Callable[[Any, Session], Result], statement: st.Statement, ses
         result = _checked(run, statement, session)
     finally:
         # What a statement that fails has done by then, such as the rows of an epoch, is kept as well.
-        if session.durable is not None and isinstance(statement, (*_DEFINITIONS, *_FUNCTIONS)):
+        if session.durable is not None and isinstance(statement, (*_DEFINITIONS, *_FUNCTIONS, *_ROLES)):
             _lasting.keep_definitions(session)
             session.durable.checkpoint_when_due()
     if defines:
@@ -182,6 +182,7 @@ _DEFINITIONS = (
 
 
 _FUNCTIONS = (st.CreateFunction, st.AlterFunction, st.DropFunction)
+_ROLES = (st.CreateRole, st.AlterRole, st.DropRole, st.CreateToken, st.DropToken)
 
 
 _AT_A_VERSION = (
@@ -244,6 +245,11 @@ _RUN: dict[type[st.Statement], str] = {
     st.DropConnection: "definitions:drop_definition",
     st.CreateProcedure: "procedures:create_procedure",
     st.DropProcedure: "definitions:drop_definition",
+    st.CreateRole: "roles:create_role",
+    st.AlterRole: "roles:alter_role",
+    st.DropRole: "roles:drop_role",
+    st.CreateToken: "roles:create_token",
+    st.DropToken: "roles:drop_token",
     st.Prepare: "prepared:prepare",
     st.ExecutePrepared: "prepared:execute_prepared",
     st.Deallocate: "prepared:deallocate",

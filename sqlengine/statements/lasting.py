@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from runtime.checkpoint.keys import keys_of
 from runtime.checkpoint.storage import Damage
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import CatalogError, DatabaseError, OptionError, Span, SqlEngineError
 from runtime.core.logs import Log, tell
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
 from sqlengine.api.result import Result
@@ -45,6 +47,11 @@ from sqlengine.statements.lasting_views import current, make_views, meaning, vie
 from sqlengine.statements.query_reads import kind_of, query_reads
 from sqlengine.statements.tables import declared_table
 from sqlengine.statements.used_by_jobs import check_unused
+
+if TYPE_CHECKING:
+    import sqlengine.statements.role_texts as _role_texts
+else:
+    _role_texts = Room("sqlengine.statements.role_texts")
 
 __all__ = [
     "backup",
@@ -133,6 +140,9 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
                 durable.known[place] = thing, found[place]
     for name, function in session.database.user_functions.items():
         keep(("function", name), f"CREATE FUNCTION {quoted(name)} AS {literal(function.path)} LANGUAGE PYTHON")
+    if session.database.known_roles is not None:
+        for place, text in _role_texts.role_definitions(session.database.known_roles):
+            keep(place, text)
     found.update({place: d for place, d in durable.definitions.items() if place[0] in JOB_KINDS})
     for place, definition in list(durable.unmade.items()):
         if found.setdefault(place, definition) is not definition:
@@ -176,6 +186,8 @@ def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -
         assert isinstance(statement, st.CreateDatabase)
         made = Database(place[2], statement.comment, st.options_dict(statement.options))
         session.catalogs.catalog(place[1]).databases[place[2]] = made
+    for place in (*places.get("role", []), *places.get("token", [])):
+        carry_out(parse_statement(definitions[place].text), session)
     for place in places.get("function", []):
         with _kept_when_it_fails(durable, place, definitions[place]):
             statement = parse_statement(definitions[place].text)

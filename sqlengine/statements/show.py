@@ -31,8 +31,10 @@ from sqlengine.statements.describe import column_rows, described_schema
 
 if TYPE_CHECKING:
     import sqlengine.statements.procedures as _procedures
+    import sqlengine.statements.roles as _roles
 else:
     _procedures = Room("sqlengine.statements.procedures")
+    _roles = Room("sqlengine.statements.roles")
 
 __all__ = ["show"]
 
@@ -290,4 +292,7 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "CREATE CONNECTION": _create_definition("connection"),
     "PARTITIONS": _partitions,
     "PROCEDURES": _procedure_names,
+    "ROLES": lambda statement, session: _roles.show_roles(statement, session),
+    "USERS": lambda statement, session: _roles.show_roles(statement, session),
+    "TOKENS": lambda statement, session: _roles.show_tokens(statement, session),
 }

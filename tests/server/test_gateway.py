@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 import json
 import socket
@@ -13,9 +14,10 @@ from typing import Any
 import pytest
 
 from sqlengine import TableEnvironment
+from sqlengine.roles.verifier import Verifier
+from sqlengine.server.access import Access
 from sqlengine.server.gateway.listener import GatewayServer
 from sqlengine.server.gateway.routes import add_routes
-from sqlengine.server.postgres.scram import Verifier
 from tests.server.conftest import Address, started, stop
 from tests.server.gateway_client import Gateway, Session, gateway_address
 
@@ -305,7 +307,8 @@ def test_sessions_that_nobody_uses_and_users() -> None:
     async def run() -> None:
         with TableEnvironment.create() as environment:
             users = {"ann": Verifier.of_password("secret")}
-            server = GatewayServer(environment, add_routes, users=users)
+            access = Access(environment.session.database, users, trusting=False)
+            server = GatewayServer(environment, add_routes, access=access)
             host, port = await server.start("127.0.0.1", 0)
             gateway, loop = Gateway(host, port), asyncio.get_running_loop()
 
@@ -316,6 +319,20 @@ def test_sessions_that_nobody_uses_and_users() -> None:
             assert (await ask("GET", "/info", Authorization="Basic YW5uOndyb25n"))[0] == 401
             known = {"Authorization": "Basic YW5uOnNlY3JldA=="}
             handle = (await ask("POST", "/v1/sessions", None, **known))[1]["sessionHandle"]
+            environment.execute_sql("CREATE USER bob PASSWORD 'other' CONNECTION LIMIT 1")
+            token = environment.execute_sql("CREATE TOKEN t FOR bob").to_arrow().column(0)[0].as_py()
+            bob = {"Authorization": f"Bearer {token}"}
+            assert (await ask("GET", f"/v1/sessions/{handle}", None, **bob))[0] == 500
+            assert (await ask("DELETE", f"/v1/sessions/{handle}", None, **bob))[0] == 500
+            assert (await ask("POST", "/v1/sessions", None, **bob))[0] == 200
+            assert "has 1 connections" in str(await ask("POST", "/v1/sessions", None, **bob))
+            assert (await ask("GET", "/info", Authorization="Bearer sqe_other"))[0] == 401
+            basic = {"Authorization": "Basic " + base64.b64encode(b"bob:other").decode()}
+            assert (await ask("GET", "/info", **basic))[0] == 200
+            environment.execute_sql("ALTER USER bob PASSWORD NULL")
+            environment.execute_sql("DROP TOKEN t")
+            assert (await ask("GET", "/info", **basic))[0] == 401
+            assert (await ask("GET", "/info", **bob))[0] == 401
             await server.sessions.close_idle(time.monotonic() + 500)
             assert handle in server.sessions.sessions
             await server.sessions.close_idle(time.monotonic() + 700)

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sqlengine.server.postgres.scram import Verifier
+from sqlengine.roles.verifier import Verifier
 from tests.server.conftest import started, stop
 
 

@@ -157,7 +157,8 @@ NOT_SQL = [
     f"SELECT * FROM t /*+ OPTIONS(password = '{CANARY}') */",
     f"SELECT * FROM t /*+ OPTIONS('password' = '{CANARY}'",
     f"ALTER TABLE t SET ('password' = '{CANARY}'",
-    f"CREATE USER u WITH PASSWORD '{CANARY}'",
+    f"CREATE USER u WITH PASSWORD '{CANARY}' LOGGIN",
+    f"CREATE USER u WITH PASWORD '{CANARY}'",
 ]
 
 

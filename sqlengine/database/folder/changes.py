@@ -56,7 +56,8 @@ Body = Sequence[bytes | memoryview]
 JOB_KINDS = ("job", "checkpoint", "failure")
 """What is known of a job: its statement, the number of the checkpoint that counts, why it has failed."""
 KINDS = (
-    "catalog", "database", "table", "view", "materialized view", "function", "model", "connection", "procedure", *JOB_KINDS,
+    "catalog", "database", "table", "view", "materialized view", "function", "model", "connection", "procedure", "role", "token",
+    *JOB_KINDS,
 )  # fmt: skip
 """What is defined."""
 Storage = tuple[str, str, str]

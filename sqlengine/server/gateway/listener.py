@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.server.access import Access
 from sqlengine.server.gateway.failures import error_list
-from sqlengine.server.http.access import Access
+from sqlengine.server.http.access import HttpAccess
 from sqlengine.server.http.listener import HttpListener
 from sqlengine.server.http.sessions import IDLE_SECONDS, Sessions
-from sqlengine.server.postgres.scram import Verifier
+from sqlengine.server.tls import Tls
 
 __all__ = ["GatewayServer"]
 
@@ -26,7 +26,7 @@ class GatewayServer:
     Args:
         environment: a session of the database; each session of a client gets one of its own.
         routes: adds the paths, with what answers them.
-        users: see `Access`.
+        access: who may connect.
         tls: how connections are encrypted; None: they are not.
         idle_seconds: a session that nobody uses for so long is closed.
     """
@@ -36,12 +36,12 @@ class GatewayServer:
         environment: TableEnvironment,
         routes: Callable[[web.Application, GatewayServer], None],
         *,
-        users: Mapping[str, Verifier] | None = None,
-        tls: ssl.SSLContext | None = None,
+        access: Access,
+        tls: Tls | None = None,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        self.sessions = Sessions(environment, missing=_MISSING, idle_seconds=idle_seconds)
-        self._listener = HttpListener(Access(users), _errors, _failure, tls=tls)
+        self.sessions = Sessions(environment, access, missing=_MISSING, idle_seconds=idle_seconds)
+        self._listener = HttpListener(HttpAccess(access), _errors, _failure, tls=tls)
         routes(self._listener.application, self)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:

@@ -1,11 +1,12 @@
 """Who may ask: the one place where a request over HTTP is let in or refused.
 
-Where there are no users, everybody may ask who says an address of this machine as the host: a page in a browser that has
-given its name our address says its name. Whoever asks, a page from elsewhere may not: a browser says where a page is from.
+Where the first role needs no password, everybody may ask who says an address of this machine as the host: a page in a browser
+that has given its name our address says its name. Whoever asks, a page from elsewhere may not: a browser says where a page is from.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import functools
@@ -13,47 +14,72 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Mapping
+from contextvars import ContextVar
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from sqlengine.roles.authority import Authority
+from sqlengine.server.access import Access
 from sqlengine.server.http.refused import Refused
-from sqlengine.server.postgres.scram import Verifier
 
-__all__ = ["Access", "is_local"]
+__all__ = ["WHO", "HttpAccess", "is_local"]
+
+_MOST_KNOWN = 1000
 
 
-class Access:
-    """Lets requests in.
+WHO: ContextVar[Authority] = ContextVar("who")
+"""On whose behalf the request at hand comes: set before it is answered."""
+
+
+class HttpAccess:
+    """Lets requests in: those with a user and a password (HTTP's basic authentication), or a token.
 
     Args:
-        users: what is kept of their passwords, which come by HTTP's basic authentication; None: everybody may connect
-            who says an address of this machine.
+        access: who may connect.
     """
 
-    def __init__(self, users: Mapping[str, Verifier] | None) -> None:
-        self._users = users
-        self._known: set[bytes] = set()
-        """Of users who have proved who they are, with a key of this process."""
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._known: dict[bytes, Authority] = {}
+        """Who has proved by a header who he is; the header is kept as a hash with a key of this process."""
+        self._as_of = access.version
         self._key = secrets.token_bytes(32)
 
-    def check(self, request: web.Request) -> None:
-        """Raises Refused 401 for somebody unknown, 403 for a host, or a page, that is not ours."""
+    async def check(self, request: web.Request) -> Authority:
+        """On whose behalf a request comes. Raises Refused 401 for somebody unknown, 403 for a host, or a page, that is not
+        ours."""
         self._check_origin(request)
-        if self._users is None:
-            if not is_local(request.host):
-                raise Refused(403, "give --users FILE to be reached by this name")
-            return
         header = request.headers.get("Authorization", "")
+        if header:
+            found = await self._proved(header)
+        else:
+            found = self._access.by_nothing()
+            if found is not None and not is_local(request.host):
+                raise Refused(403, "without a user and a password, the host has to be an address of this machine")
+        if found is None:
+            raise Refused(401, "a user and a password, or a token, are needed: Authorization: Basic .. or Bearer ..")
+        return found
+
+    async def _proved(self, header: str) -> Authority | None:
+        kind, _, said = header.partition(" ")
+        if kind.lower() == "bearer":
+            return self._access.by_token(said.strip())
+        if self._as_of != self._access.version:
+            self._known, self._as_of = {}, self._access.version
         proof = hmac.digest(self._key, header.encode(), hashlib.sha256)
-        if proof in self._known:
-            return
+        found = self._known.get(proof)
+        if found is not None and self._access.verifier(found.user) is not None:
+            return found
+        as_of = self._as_of
         name, password = _basic(header)
-        verifier = self._users.get(name)
-        if verifier is None or not verifier.accepts(password):
-            raise Refused(401, "a user and a password are needed: Authorization: Basic ...")
-        self._known.add(proof)
+        work = functools.partial(self._access.by_password, name, password)
+        found = await asyncio.get_running_loop().run_in_executor(None, work)
+        if found is not None and as_of == self._access.version:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[proof] = found
+        return found
 
     @staticmethod
     def _check_origin(request: web.Request) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiohttp import web
 
-from sqlengine.server.http.access import Access
+from sqlengine.server.http.access import WHO, HttpAccess
 from sqlengine.server.http.refused import Refused
+from sqlengine.server.tls import Tls
 
 __all__ = ["HttpListener"]
 
@@ -34,11 +34,11 @@ class HttpListener:
 
     def __init__(
         self,
-        access: Access,
+        access: HttpAccess,
         errors: Callable[[web.Request, int, Sequence[str]], web.StreamResponse],
         failure: Callable[[web.Request, BaseException], web.StreamResponse],
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: Tls | None = None,
         most_bytes: int = _MOST_BYTES,
     ) -> None:
         self._access = access
@@ -57,7 +57,7 @@ class HttpListener:
         """Listen; the address, with the port that was chosen for 0. Raises OSError."""
         await self._runner.setup()
         self._server = await asyncio.get_running_loop().create_server(
-            self._protocol, host, port, ssl=self._tls, backlog=512
+            self._protocol, host, port, ssl=None if self._tls is None else self._tls.listening("http/1.1"), backlog=512
         )
         found = self._server.sockets[0].getsockname()
         return found[0], found[1]
@@ -93,7 +93,7 @@ class HttpListener:
     async def _guarded(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         self._begun.add(id(request.protocol))
         try:
-            self._access.check(request)
+            WHO.set(await self._access.check(request))
             return await handler(request)
         except Refused as refused:
             answer = self._errors(request, refused.status, refused.errors)

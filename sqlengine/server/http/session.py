@@ -59,6 +59,8 @@ class HttpSession:
         self.environment = environment
         self.operations: dict[str, Operation] = {}
         self.used = time.monotonic()
+        self.on_close: Callable[[], object] = lambda: None
+        """Called when it has ended."""
         self._jobs: dict[str, str] = {}
         self._foreign: dict[str, str] = {}
         self._turns = threading.Condition()
@@ -70,6 +72,12 @@ class HttpSession:
             except SqlEngineError:
                 self._foreign[key] = value
         environment.session.noted_options.clear()
+
+    @property
+    def user(self) -> str:
+        """Who has opened it."""
+        authority = self.environment.session.authority
+        return "" if authority is None else authority.user
 
     @property
     def dialect(self) -> str:
@@ -186,4 +194,5 @@ class HttpSession:
         with self._turns:
             while self._waiting:
                 self._turns.wait()
+        self.on_close()
         self.environment.close()

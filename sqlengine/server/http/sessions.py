@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.server.access import Access, TooMany
+from sqlengine.server.http.access import WHO
 from sqlengine.server.http.refused import Refused
 from sqlengine.server.http.session import HttpSession
 
@@ -31,7 +33,8 @@ class Sessions:
     """The sessions of the clients of one server, by their handles.
 
     Args:
-        environment: a session of the database; each session of a client gets one of its own.
+        environment: a session of the database; each session of a client gets one of its own, and is that user's alone.
+        access: knows how many sessions a role may have.
         missing: the status of HTTP for a session that is not there.
         idle_seconds: a session that nobody uses for so long is closed.
         most: so many at once.
@@ -40,12 +43,14 @@ class Sessions:
     def __init__(
         self,
         environment: TableEnvironment,
+        access: Access,
         *,
         missing: int,
         idle_seconds: float = IDLE_SECONDS,
         most: int = _MOST_SESSIONS,
     ) -> None:
         self._environment = environment
+        self._access = access
         self._missing = missing
         self._idle_seconds = idle_seconds
         self._most = most
@@ -61,30 +66,40 @@ class Sessions:
         if self._sweeper is not None:
             self._sweeper.cancel()
         for handle in tuple(self.sessions):
-            await self.close(handle)
+            await self._end(handle)
 
     def open(self, properties: Mapping[str, str], name: str | None) -> HttpSession:
-        """Raises Refused when there are too many."""
+        """A session of whoever asks. Raises Refused when there are too many."""
         if len(self.sessions) >= self._most:
             raise Refused(
                 self._missing, f"there are {self._most} sessions already; close some, or wait until they time out"
             )
-        session = HttpSession(self._environment.new_session(), properties, name, missing=self._missing)
+        who = WHO.get()
+        try:
+            release = self._access.connect(who)
+        except TooMany as error:
+            raise Refused(self._missing, f'the role "{who.user}" has {error} connections already') from None
+        environment = self._environment.new_session()
+        environment.session.authority = who
+        session = HttpSession(environment, properties, name, missing=self._missing)
+        session.on_close = release
         self.sessions[session.handle] = session
         return session
 
     def get(self, handle: str) -> HttpSession:
-        """Raises Refused for one that is not there."""
+        """One of whoever asks. Raises Refused for one that is not there, or another user's."""
         found = self.sessions.get(handle)
-        if found is None:
+        if found is None or found.user != WHO.get().user:
             raise Refused(self._missing, f"there is no session {handle}; it was closed, or has timed out")
         found.touch()
         return found
 
     async def close(self, handle: str) -> None:
-        """Raises Refused for one that is not there."""
-        session = self.get(handle)
-        del self.sessions[handle]
+        """Raises Refused for one that is not there, or another user's."""
+        await self._end(self.get(handle).handle)
+
+    async def _end(self, handle: str) -> None:
+        session = self.sessions.pop(handle)
         session.stop()
         await in_thread(session.close)
 
@@ -93,7 +108,7 @@ class Sessions:
         for handle, session in tuple(self.sessions.items()):
             if now - session.used > self._idle_seconds and handle in self.sessions:
                 _log.info("the session %s has timed out", handle)
-                await self.close(handle)
+                await self._end(handle)
 
     async def _sweep(self) -> None:
         while True:

@@ -6,22 +6,23 @@ import asyncio
 import hmac
 import itertools
 import ssl
-from collections.abc import Mapping
 
 from runtime.core.errors import SqlEngineError, did_you_mean
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.roles.authority import Authority
+from sqlengine.server.access import Access, TooMany
 from sqlengine.server.feeds import Feeds
 from sqlengine.server.lookups import Indices
 from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.connection import Connection
 from sqlengine.server.postgres.quick import Together
-from sqlengine.server.postgres.scram import Verifier
 from sqlengine.server.postgres.session import ClientSession
 from sqlengine.server.postgres.sqlstate import PgError, error_fields
 from sqlengine.server.postgres.startup import Cancelled, Hello, authenticate, greet
 from sqlengine.server.postgres.wire import Wire
+from sqlengine.server.tls import Tls
 
 __all__ = ["PostgresServer"]
 
@@ -35,7 +36,7 @@ class PostgresServer:
 
     Args:
         environment: a session of the database; each connection gets one of its own.
-        users: what is kept of their passwords; None: everybody may connect, without one.
+        access: who may connect.
         tls: how connections are encrypted; None: they are not.
         needs_tls: whether others are refused.
         most: so many connections at once.
@@ -45,13 +46,13 @@ class PostgresServer:
         self,
         environment: TableEnvironment,
         *,
-        users: Mapping[str, Verifier] | None = None,
-        tls: ssl.SSLContext | None = None,
+        access: Access,
+        tls: Tls | None = None,
         needs_tls: bool = False,
         most: int = 1000,
     ) -> None:
         self._environment = environment
-        self._users = users
+        self._access = access
         self._tls = tls
         self._needs_tls = needs_tls
         self._most = most
@@ -109,7 +110,7 @@ class PostgresServer:
     async def _greeted(self, wire: Wire) -> Hello | Cancelled | None:
         hello = await greet(wire, self._tls, needs_tls=self._needs_tls)
         if isinstance(hello, Hello):
-            await authenticate(wire, hello.user, self._users)
+            await authenticate(wire, hello.user, self._access)
         return hello
 
     def _cancel(self, asked: Cancelled) -> None:
@@ -136,15 +137,31 @@ class PostgresServer:
         if len(self._connections) >= self._most:
             raise PgError("53300", "sorry, too many clients already", hint=f"at most {self._most} may be connected")
         database = self._database_of(hello)
+        authority = self._access.authority(hello.user)
+        try:
+            release = self._access.connect(authority)
+        except TooMany as error:
+            raise PgError(
+                "53300",
+                f'too many connections for role "{hello.user}"',
+                hint=f"at most {error} may be connected: ALTER ROLE .. CONNECTION LIMIT",
+            ) from None
+        try:
+            await self._connection(wire, hello, database, authority)
+        finally:
+            release()
 
+    async def _connection(self, wire: Wire, hello: Hello, database: str, authority: Authority) -> None:
         def session_of(connection: Connection) -> ClientSession:
             environment = self._environment.new_session()
+            environment.session.authority = authority
             session = ClientSession(
                 environment, self._catalogues, self._feeds, connection.number, connection.tell_setting
             )
             if database != environment.session.catalogs.current_catalog:
                 environment.execute_sql(f"USE CATALOG `{database.replace('`', '``')}`")
             session.settings.fix("session_authorization", hello.user)
+            session.settings.fix("is_superuser", "on" if authority.is_superuser else "off")
             for name, value in hello.settings.items():
                 session.start(name, value)
             return session

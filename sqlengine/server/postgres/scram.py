@@ -1,7 +1,7 @@
 """SCRAM-SHA-256: a client proves that it knows a password, and the server that it knew it, without either telling it.
 
-Source: RFC 5802, RFC 7677; PostgreSQL 15, 55.3 "SASL Authentication". What is kept of a password is what PostgreSQL keeps
-in `pg_authid.rolpassword`: `SCRAM-SHA-256$4096:salt$stored:server`.
+Source: RFC 5802, RFC 7677; PostgreSQL 15, 55.3 "SASL Authentication". With SCRAM-SHA-256-PLUS the proof is bound to the
+certificate of the connection (RFC 5929, `tls-server-end-point`), so that it is worth nothing to who stands between.
 """
 
 from __future__ import annotations
@@ -12,77 +12,43 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
 
-__all__ = ["MECHANISM", "Exchange", "Refused", "Verifier"]
+from sqlengine.roles.verifier import Verifier, keyed
 
-MECHANISM = "SCRAM-SHA-256"
-_ITERATIONS = 4096
+__all__ = ["Exchange", "Refused", "mechanisms"]
+
+_PLAIN = "SCRAM-SHA-256"
+_BOUND = "SCRAM-SHA-256-PLUS"
 
 
 class Refused(Exception):
     """The client has not proved that it knows the password."""
 
 
-def _hmac(key: bytes, message: bytes) -> bytes:
-    return hmac.new(key, message, hashlib.sha256).digest()
-
-
-@dataclass(frozen=True, slots=True)
-class Verifier:
-    """What is kept of a password. It tells whether a client knows it, and does not tell what it is."""
-
-    iterations: int
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-
-    @staticmethod
-    def of_password(password: str) -> Verifier:
-        """With a salt of its own."""
-        salt = secrets.token_bytes(16)
-        salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
-        stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
-        return Verifier(_ITERATIONS, salt, stored, _hmac(salted, b"Server Key"))
-
-    @staticmethod
-    def read(text: str) -> Verifier | None:
-        """A verifier as PostgreSQL writes it; None for another text."""
-        match = re.fullmatch(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)", text)
-        if match is None:
-            return None
-        try:
-            salt, stored, server = (base64.b64decode(part, validate=True) for part in match.groups()[1:])
-        except binascii.Error:
-            return None
-        if len(stored) != 32 or len(server) != 32 or not salt or int(match[1]) < 1:
-            return None
-        return Verifier(int(match[1]), salt, stored, server)
-
-    def accepts(self, password: str) -> bool:
-        """Whether it is that of a password."""
-        salted = hashlib.pbkdf2_hmac("sha256", password.encode(), self.salt, self.iterations)
-        stored = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
-        return hmac.compare_digest(stored, self.stored_key)
-
-    def __str__(self) -> str:
-        salt, stored, server = (base64.b64encode(b).decode() for b in (self.salt, self.stored_key, self.server_key))
-        return f"SCRAM-SHA-256${self.iterations}:{salt}${stored}:{server}"
-
-    def __repr__(self) -> str:
-        return "Verifier(***)"
-
-
-_NOBODY = Verifier.of_password(secrets.token_urlsafe())
-"""Unknown users go through the same steps, so that nobody learns which there are."""
+def mechanisms(binding: bytes | None) -> tuple[str, ...]:
+    """What a client may choose from. `binding`: of the certificate of its connection; None where there is none."""
+    return (_PLAIN,) if binding is None else (_BOUND, _PLAIN)
 
 
 class Exchange:
-    """The two messages of a client and what is answered. Raises Refused at what is wrong, without saying what."""
+    """The two messages of a client and what is answered. Raises Refused at what is wrong, without saying what.
 
-    def __init__(self, verifier: Verifier | None) -> None:
+    Args:
+        verifier: of the user; None for one that is unknown, who goes through the same steps.
+        user: its name.
+        mechanism: what the client has chosen.
+        binding: of the certificate of its connection.
+    """
+
+    def __init__(
+        self, verifier: Verifier | None, user: str = "", mechanism: str = _PLAIN, binding: bytes | None = None
+    ) -> None:
+        if mechanism not in mechanisms(binding):
+            raise Refused
         self._known = verifier is not None
-        self._verifier = verifier or _NOBODY
+        self._verifier = verifier or Verifier.of_nobody(user)
+        self._binding = binding
+        self._is_bound = mechanism == _BOUND
         self._nonce = ""
         self._header = ""
         self._messages = ""
@@ -90,14 +56,17 @@ class Exchange:
     def first(self, message: bytes) -> bytes:
         """The answer to the client's first message: salt and nonce."""
         text = _ascii(message)
-        match = re.fullmatch(r"([ny],(?:a=[^,]*)?,)(n=[^,]*,r=([\x21-\x2b\x2d-\x7e]{8,256}))", text)
-        if match is None:
+        match = re.fullmatch(
+            r"((n|y|p=tls-server-end-point),(?:a=[^,]*)?,)(n=[^,]*,r=([\x21-\x2b\x2d-\x7e]{8,256}))", text
+        )
+        # With "y" it says that it would bind, and has not been told that the server does: somebody has taken that out.
+        if match is None or (match[2][0] == "p") != self._is_bound or (match[2] == "y" and self._binding is not None):
             raise Refused
         self._header = match[1]
-        self._nonce = match[3] + secrets.token_urlsafe(18)
+        self._nonce = match[4] + secrets.token_urlsafe(18)
         salt = base64.b64encode(self._verifier.salt).decode()
         answer = f"r={self._nonce},s={salt},i={self._verifier.iterations}"
-        self._messages = f"{match[2]},{answer}"
+        self._messages = f"{match[3]},{answer}"
         return answer.encode()
 
     def final(self, message: bytes) -> bytes:
@@ -107,16 +76,17 @@ class Exchange:
         if match is None or not hmac.compare_digest(match[3], self._nonce):
             raise Refused
         try:
-            header, proof = base64.b64decode(match[2]).decode("ascii"), base64.b64decode(match[4])
-        except (binascii.Error, UnicodeDecodeError):
+            header, proof = base64.b64decode(match[2]), base64.b64decode(match[4])
+        except binascii.Error:
             raise Refused from None
+        expected = self._header.encode() + ((self._binding or b"") if self._is_bound else b"")
         whole = f"{self._messages},{match[1]}".encode()
-        signature = _hmac(self._verifier.stored_key, whole)
+        signature = keyed(self._verifier.stored_key, whole)
         key = bytes(a ^ b for a, b in zip(proof, signature))
         known = hmac.compare_digest(hashlib.sha256(key).digest(), self._verifier.stored_key)
-        if not (known and self._known and len(proof) == 32 and header == self._header):
+        if not (known and self._known and len(proof) == 32 and hmac.compare_digest(header, expected)):
             raise Refused
-        return b"v=" + base64.b64encode(_hmac(self._verifier.server_key, whole))
+        return b"v=" + base64.b64encode(keyed(self._verifier.server_key, whole))
 
 
 def _ascii(message: bytes) -> str:

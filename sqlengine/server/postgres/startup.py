@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sqlengine.server.access import Access
 from sqlengine.server.postgres import messages as m
-from sqlengine.server.postgres.scram import MECHANISM, Exchange, Refused, Verifier
+from sqlengine.server.postgres.scram import Exchange, Refused, mechanisms
 from sqlengine.server.postgres.sqlstate import PgError
-from sqlengine.server.postgres.wire import Wire
+from sqlengine.server.postgres.wire import ALPN, Wire
+from sqlengine.server.tls import Tls
 
 __all__ = ["Cancelled", "Hello", "authenticate", "greet"]
 
@@ -38,11 +39,13 @@ class Cancelled:
     secret: int
 
 
-async def greet(wire: Wire, tls: ssl.SSLContext | None, *, needs_tls: bool) -> Hello | Cancelled | None:
+async def greet(wire: Wire, tls: Tls | None, *, needs_tls: bool) -> Hello | Cancelled | None:
     """The start of a connection up to the name of its user; None when it ended.
 
     Raises Malformed, PgError.
     """
+    if tls is not None and await wire.begins_encrypted():
+        await wire.encrypt(tls.certificate(ALPN), begun=True)
     while True:
         payload = await wire.first()
         if payload is None:
@@ -54,7 +57,7 @@ async def greet(wire: Wire, tls: ssl.SSLContext | None, *, needs_tls: bool) -> H
                 wire.send(b"N")
             else:
                 wire.send(b"S")
-                await wire.encrypt(tls)
+                await wire.encrypt(tls.certificate(ALPN))
         elif version == m.GSS:
             wire.send(b"N")
         elif version == m.CANCEL:
@@ -98,23 +101,20 @@ def _options(text: str) -> dict[str, str]:
     return found
 
 
-async def authenticate(wire: Wire, user: str, users: Mapping[str, Verifier] | None) -> None:
-    """Have the client prove that it is the user.
+async def authenticate(wire: Wire, user: str, access: Access) -> None:
+    """Have the client prove that it is the user, where it must.
 
-    Args:
-        users: what is kept of their passwords; None when nobody needs one.
     Raises:
         PgError: 28P01 where it does not.
     """
-    if users is None:
+    if not access.needs_password(user):
         wire.send(m.authentication(0))
         return
-    wire.send(m.authentication(10, MECHANISM.encode() + b"\0\0"))
-    exchange = Exchange(users.get(user))
+    offered = mechanisms(wire.binding)
+    wire.send(m.authentication(10, b"".join(name.encode() + b"\0" for name in offered) + b"\0"))
     try:
         payload = await _sasl(wire)
-        if payload.text() != MECHANISM:
-            raise Refused
+        exchange = Exchange(access.verifier(user), user, payload.text(), wire.binding)
         size = payload.int32()
         wire.send(m.authentication(11, exchange.first(payload.take(max(size, 0)))))
         payload = await _sasl(wire)

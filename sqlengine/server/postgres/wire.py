@@ -7,13 +7,18 @@ not ours; writing waits (`drain`) while the client does not read.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sqlengine.server.postgres.messages import MAX_MESSAGE, MAX_STARTUP, Malformed, Payload
+from sqlengine.server.tls import Certificate
 
-__all__ = ["Wire"]
+__all__ = ["ALPN", "Wire"]
+
+ALPN = "postgresql"
+"""What TLS calls this protocol."""
+_HANDSHAKE = b"\x16"
+"""A connection of TLS begins with it, and no message of PostgreSQL's."""
 
 _READ_AHEAD = 256 * 1024
 """So many bytes are read before they are asked for."""
@@ -38,6 +43,8 @@ class Wire(asyncio.Protocol):
         self._ended = False
         self._task: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
+        self.binding: bytes | None = None
+        """Of the certificate that the connection is encrypted with, for proofs that are bound to it."""
         self.on_lost: Callable[[], object] | None = None
         """Called when the client is gone, whatever is going on then."""
         self.quick: Callable[[], bool] | None = None
@@ -179,14 +186,33 @@ class Wire(asyncio.Protocol):
         if self._may_send is not None:
             await asyncio.shield(self._may_send)
 
-    async def encrypt(self, context: ssl.SSLContext) -> None:
-        """Go on with TLS. Raises Malformed when the client has sent more before it could be encrypted."""
-        if self._buffer:
+    async def begins_encrypted(self) -> bool:
+        """Whether the client has begun TLS without asking first, as PostgreSQL 17's do; waits for its first byte."""
+        while not self._buffer and not self._ended:
+            self._arrived = self._loop.create_future()
+            await self._arrived
+        return self._buffer[:1] == _HANDSHAKE
+
+    async def encrypt(self, certificate: Certificate, *, begun: bool = False) -> None:
+        """Go on with TLS. `begun`: what has arrived belongs to it. Raises Malformed when the client has sent more before it
+        could be encrypted."""
+        arrived = bytes(self._buffer)
+        if arrived and not begun:
             raise Malformed("bytes follow the request for TLS in clear text")
-        transport = await self._loop.start_tls(self._require(), self, context, server_side=True)
+        self._buffer.clear()
+        self.binding = certificate.binding
+        plain = self._require()
+        starting = self._loop.create_task(self._loop.start_tls(plain, self, certificate.context, server_side=True))
+        if begun:
+            # Now what decrypts is behind the socket, and hears of that in the loop's next turn, before anything is read.
+            await asyncio.sleep(0)
+            self._loop.call_soon(_feed, plain, arrived)
+        transport = await starting
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=_WRITE_BEHIND)
+        if begun and transport.get_extra_info("ssl_object").selected_alpn_protocol() != ALPN:
+            raise Malformed(f"TLS without a request, and without the protocol {ALPN}")
 
     def abort(self) -> None:
         """End the connection, whatever is not yet sent."""
@@ -195,3 +221,15 @@ class Wire(asyncio.Protocol):
     def close(self) -> None:
         """Send what is left and end the connection."""
         self._require().close()
+
+
+def _feed(transport: asyncio.Transport, data: bytes) -> None:
+    """What has been read already reaches what decrypts it."""
+    protocol = transport.get_protocol()
+    assert isinstance(protocol, asyncio.BufferedProtocol)
+    while data and not transport.is_closing():
+        space = memoryview(protocol.get_buffer(len(data)))
+        size = min(len(space), len(data))
+        space[:size] = data[:size]
+        protocol.buffer_updated(size)
+        data = data[size:]

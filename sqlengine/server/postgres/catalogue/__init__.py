@@ -32,17 +32,18 @@ if TYPE_CHECKING:
 __all__ = ["Catalogues"]
 
 _log = Log("server")
+_MOST_KEPT = 32
 _VERSION = f"PostgreSQL {SERVER_VERSION} on Python, compiled by CPython, 64-bit"
 
 
 class Catalogues:
-    """The catalogues of a database's connections: one for each catalog, as long as definitions do not change."""
+    """The catalogues of a database's connections: one for each catalog and user, as long as definitions do not change."""
 
     def __init__(self, environment: TableEnvironment) -> None:
         self._database = environment.session.database
         self._started = dt.datetime.now(dt.UTC)
         self._lock = threading.Lock()
-        self._kept: dict[str, tuple[object, duckdb.DuckDBPyConnection]] = {}
+        self._kept: dict[tuple[str, str], tuple[tuple[object, int], duckdb.DuckDBPyConnection]] = {}
         self._texts: dict[str, str | None] = {}
 
     def statement(self, text: str, session: ClientSession) -> CatalogueStatement | None:
@@ -61,13 +62,17 @@ class Catalogues:
         engine = session.environment.session
         catalogs = engine.catalogs
         temporary = bool(catalogs.temporary_objects())
-        marker, user = self._database.shown.catalogs, session.settings.get("session_authorization")
+        user = session.settings.get("session_authorization")
+        key, marker = (catalogs.current_catalog, user), (self._database.shown.catalogs, self._database.roles.version)
         with self._lock:
-            kept = self._kept.get(catalogs.current_catalog)
-            if kept is None or kept[0] is not marker or temporary:
+            kept = self._kept.get(key)
+            if kept is None or kept[0][0] is not marker[0] or kept[0][1] != marker[1] or temporary:
                 made = _made(Contents(engine, user))
                 if not temporary:
-                    self._kept[catalogs.current_catalog] = marker, made
+                    self._kept.pop(key, None)
+                    self._kept[key] = marker, made
+                    if len(self._kept) > _MOST_KEPT:
+                        del self._kept[next(iter(self._kept))]
             else:
                 made = kept[1]
             connection = made.cursor()

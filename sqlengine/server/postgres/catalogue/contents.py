@@ -6,6 +6,7 @@ number of an object is made from its name, so that it is the same for all connec
 
 from __future__ import annotations
 
+import datetime as dt
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from runtime.core.secrets import masked_sql
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.database.session import Session
+from sqlengine.roles.roles import FIRST, Role
 from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS
 from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType, columns_of
 from sqlengine.statements.planning import object_schema
@@ -23,7 +25,7 @@ from sqlengine.statements.planning import object_schema
 __all__ = ["OWNER", "Contents", "oid_of"]
 
 OWNER = 10
-"""The number of the only role."""
+"""The number of the role that is always there."""
 _PG_CATALOG, _INFORMATION_SCHEMA, _TOAST = 11, 13000, 99
 _FIRST = 16384
 """Numbers below are PostgreSQL's own."""
@@ -73,15 +75,24 @@ class Contents:
             )  # fmt: skip
 
     def _roles(self) -> None:
-        self._add(
-            "pg_roles",
-            rolname=self._user, rolsuper=True, rolinherit=True, rolcreaterole=True, rolcreatedb=True, rolcanlogin=True,
-            rolreplication=False, rolconnlimit=-1, rolpassword="********", rolbypassrls=True, oid=OWNER,
-        )  # fmt: skip
-        self._add(
-            "pg_user", usename=self._user, usesysid=OWNER, usecreatedb=True, usesuper=True, userepl=False,
-            usebypassrls=True, passwd="********",
-        )  # fmt: skip
+        known = self._session.database.roles.roles
+        others = {} if self._user in known else {self._user: Role(self._user, login=True, superuser=True)}
+        for role in (*known.values(), *others.values()):
+            oid = OWNER if role.name == FIRST else oid_of("role", role.name)
+            until = None if role.valid_until is None else dt.datetime.fromtimestamp(role.valid_until / 1000, dt.UTC)
+            limit = -1 if role.connections is None else role.connections
+            common = {
+                "rolsuper": role.superuser, "rolinherit": True, "rolcreaterole": role.superuser or role.create_role,
+                "rolcreatedb": role.superuser, "rolcanlogin": role.login, "rolreplication": False, "rolconnlimit": limit,
+                "rolbypassrls": role.superuser, "rolvaliduntil": until,
+            }  # fmt: skip
+            self._add("pg_roles", oid=oid, rolname=role.name, rolpassword="********", **common)
+            self._add("pg_authid", oid=oid, rolname=role.name, **common)
+            if role.login:
+                self._add(
+                    "pg_user", usename=role.name, usesysid=oid, usecreatedb=role.superuser, usesuper=role.superuser,
+                    userepl=False, usebypassrls=role.superuser, passwd="********", valuntil=until,
+                )  # fmt: skip
 
     def _schemas(self) -> None:
         system = (("pg_catalog", _PG_CATALOG), ("information_schema", _INFORMATION_SCHEMA), ("pg_toast", _TOAST))
@@ -159,16 +170,16 @@ class Contents:
                 "pg_matviews",
                 **common,
                 matviewname=name,
-                matviewowner=self._user,
+                matviewowner=FIRST,
                 hasindexes=False,
                 ispopulated=True,
                 definition=definition,
             )
         elif isinstance(thing, CatalogView):
-            self._add("pg_views", **common, viewname=name, viewowner=self._user, definition=masked_sql(thing.text))
+            self._add("pg_views", **common, viewname=name, viewowner=FIRST, definition=masked_sql(thing.text))
         else:
             self._add(
-                "pg_tables", **common, tablename=name, tableowner=self._user, hasindexes=bool(key), hasrules=False,
+                "pg_tables", **common, tablename=name, tableowner=FIRST, hasindexes=bool(key), hasrules=False,
                 hastriggers=False, rowsecurity=False,
             )  # fmt: skip
 

@@ -1,0 +1,49 @@
+"""Roles and tokens as the statements that make them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from sqlengine.roles.roles import Role, Roles, Token
+from sqlengine.statements.create_text import literal, quoted
+
+__all__ = ["role_definitions", "role_text", "shown_time", "token_text"]
+
+
+def role_definitions(roles: Roles) -> Iterator[tuple[tuple[str, str], str]]:
+    """All that is to be kept, with where it is kept: nothing as long as nobody has changed anything."""
+    if roles.is_untouched:
+        return
+    for role in roles.roles.values():
+        yield ("role", role.name), role_text(role, masked=False)
+    for token in roles.tokens.values():
+        yield ("token", token.name), token_text(token)
+
+
+def role_text(role: Role, *, masked: bool = True) -> str:
+    """CREATE ROLE. `masked`: without what is kept of its password."""
+    words = [f"CREATE ROLE {quoted(role.name)} {'LOGIN' if role.login else 'NOLOGIN'}"]
+    words += ["SUPERUSER"] if role.superuser else []
+    words += ["CREATEROLE"] if role.create_role else []
+    words += [f"CONNECTION LIMIT {role.connections}"] if role.connections is not None else []
+    if role.verifier is not None:
+        words.append(f"PASSWORD {literal('******' if masked else str(role.verifier))}")
+    words += _until(role.valid_until)
+    return " ".join(words)
+
+
+def token_text(token: Token) -> str:
+    """CREATE TOKEN of one that was made before."""
+    words = [f"CREATE TOKEN {quoted(token.name)} FOR {quoted(token.role)}", *_until(token.valid_until)]
+    return " ".join((*words, f"HASH {literal(token.hash)}"))
+
+
+def _until(valid_until: int | None) -> list[str]:
+    return [] if valid_until is None else [f"VALID UNTIL {literal(shown_time(valid_until))}"]
+
+
+def shown_time(milliseconds: int) -> str:
+    """A time as texts have it: 2030-01-31T12:00:00.000+00:00."""
+    moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+    return moment.isoformat(timespec="milliseconds")

@@ -1,0 +1,171 @@
+"""Roles over the network: SCRAM with and without channel binding, TLS in both ways, a renewed certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import signal
+import ssl
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import psycopg
+import pytest
+
+from sqlengine.server.tls import end_point
+from tests.server.conftest import started, stop
+from tests.server.test_psql import psql as psql
+
+INIT = """
+ALTER ROLE sqlengine PASSWORD 'first';
+CREATE USER ann PASSWORD 'gehéim' CONNECTION LIMIT 2;
+CREATE ROLE team;
+"""
+
+
+def make_certificate(folder: Path, *kind: str) -> tuple[str, str]:
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost", *kind]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    return str(cert), str(key)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A server with roles."""
+
+    process: subprocess.Popen[str]
+    host: str
+    port: int
+    folder: Path
+
+    def conninfo(self, user: str, password: str, **more: str) -> str:
+        given = {"host": self.host, "port": str(self.port), "dbname": "default_catalog", "user": user, **more}
+        return psycopg.conninfo.make_conninfo(password=password, **given)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("guarded")
+    cert, key = make_certificate(folder, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384", "-sha384")
+    (folder / "init.sql").write_text(INIT, encoding="utf-8")
+    process, host, port = started("--init", str(folder / "init.sql"), "--tls-cert", cert, "--tls-key", key)
+    yield Guarded(process, host, port, folder)
+    assert stop(process) == 0
+
+
+def test_clients_prove_who_they_are(guarded: Guarded, psql: str) -> None:
+    for more in (
+        {"sslmode": "disable"},
+        {"sslmode": "require"},
+        {"sslmode": "require", "channel_binding": "require"},
+        {"sslmode": "require", "channel_binding": "disable"},
+        {"sslmode": "require", "sslnegotiation": "direct", "channel_binding": "require"},
+        {"sslmode": "verify-ca", "sslrootcert": str(guarded.folder / "cert.pem")},
+    ):
+        with psycopg.connect(guarded.conninfo("ann", "gehéim", **more)) as connection:
+            assert connection.execute("SELECT current_user").fetchone() == ("ann",)
+            assert connection.pgconn.ssl_in_use == (more["sslmode"] != "disable")
+            assert connection.info.parameter_status("is_superuser") == "off"
+    environment = {**os.environ, "PSQLRC": "/dev/null"}
+    command = [psql, guarded.conninfo("ann", "gehéim", sslmode="require"), "-Atc", "\\du", "-c", "SELECT current_user"]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert found.stdout.splitlines() == [
+        "ann|2 connections|{}",
+        "sqlengine|Superuser, Create role, Create DB, Bypass RLS|{}",
+        "team|Cannot login|{}",
+        "ann",
+    ], found
+
+    async def with_asyncpg() -> object:
+        connection = await asyncpg.connect(
+            host=guarded.host,
+            port=guarded.port,
+            user="ann",
+            password="gehéim",
+            database="default_catalog",
+            ssl="require",
+        )
+        try:
+            return await connection.fetchval("SELECT current_user")
+        finally:
+            await connection.close()
+
+    assert asyncio.run(with_asyncpg()) == "ann"
+
+
+def test_who_cannot_is_told_the_same(guarded: Guarded) -> None:
+    told = set()
+    for user, password in (("ann", "wrong"), ("nobody", "x"), ("team", "x"), ("sqlengine", "gehéim")):
+        with pytest.raises(psycopg.OperationalError) as raised:
+            psycopg.connect(guarded.conninfo(user, password, sslmode="disable"))
+        told.add(str(raised.value).replace(user, "X").partition("FATAL")[2])
+    assert len(told) == 1 and "password authentication failed" in told.pop()
+
+
+def test_as_many_connections_as_a_role_may_have(guarded: Guarded) -> None:
+    conninfo = guarded.conninfo("ann", "gehéim", sslmode="disable")
+    too_many = pytest.raises(psycopg.OperationalError, match='too many connections for role "ann"')
+    with psycopg.connect(conninfo), psycopg.connect(conninfo), too_many:
+        psycopg.connect(conninfo)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("CREATE ROLE other")
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            connection.execute("ALTER ROLE nobody LOGIN")
+        # What psql's \password sends.
+        changed = connection.pgconn.encrypt_password("gehéim".encode(), b"ann", b"scram-sha-256").decode()
+        connection.execute(f"ALTER USER ann PASSWORD '{changed}'")
+    psycopg.connect(conninfo).close()
+
+
+def test_a_renewed_certificate(guarded: Guarded) -> None:
+    bound = guarded.conninfo("ann", "gehéim", sslmode="require", channel_binding="require")
+    cert = guarded.folder / "cert.pem"
+    cert.write_text("broken")
+    os.kill(guarded.process.pid, signal.SIGHUP)
+    psycopg.connect(bound).close()
+    make_certificate(guarded.folder, "-newkey", "rsa:2048")
+    os.kill(guarded.process.pid, signal.SIGHUP)
+    psycopg.connect(guarded.conninfo("ann", "gehéim", sslmode="verify-ca", sslrootcert=str(cert))).close()
+    psycopg.connect(bound).close()
+
+
+def test_what_a_proof_is_bound_to(tmp_path: Path) -> None:
+    sizes = {"-sha256": 32, "-sha384": 48, "-sha512": 64, "-sha1": 32}
+    for kind, size in sizes.items():
+        cert, _ = make_certificate(tmp_path, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", kind)
+        found = end_point(Path(cert).read_text())
+        assert found is not None and len(found) == size
+    cert, _ = make_certificate(tmp_path, "-newkey", "ed25519")
+    assert end_point(Path(cert).read_text()) is None
+    for text in ("", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "-----BEGIN CERTIFICATE-----"):
+        assert end_point(text) is None
+
+
+def test_another_address_needs_a_password(tmp_path: Path) -> None:
+    init = tmp_path / "init.sql"
+    init.write_text("CREATE USER ann PASSWORD 'x'")
+    cert, key = make_certificate(tmp_path, "-newkey", "rsa:2048")
+    process, _, port = started(
+        "--postgres", "0.0.0.0:0", "--gateway", "0.0.0.0:0", "--init", str(init), "--tls-cert", cert, "--tls-key", key
+    )
+    try:
+        where = f"host=127.0.0.1 port={port} dbname=default_catalog"
+        with pytest.raises(psycopg.OperationalError, match="no password supplied|password authentication failed"):
+            psycopg.connect(f"{where} user=sqlengine password=")
+        psycopg.connect(f"{where} user=ann password=x").close()
+        assert process.stdout is not None
+        gateway = int(process.stdout.readline().rpartition(":")[2])
+        context = ssl.create_default_context(cafile=cert)
+        context.check_hostname = False
+        client = http.client.HTTPSConnection("127.0.0.1", gateway, context=context, timeout=60)
+        client.request("GET", "/info")
+        assert client.getresponse().status == 401
+        client.close()
+    finally:
+        assert stop(process) == 0
