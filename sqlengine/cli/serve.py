@@ -17,7 +17,7 @@ __all__ = ["SERVE", "SERVE_MORE", "add_serve_arguments"]
 
 SERVE = """\
 Serve a database to clients of PostgreSQL: psql, the drivers of all languages, SQLAlchemy; and, at --gateway, to those of
-Flink: its SQL client and its JDBC driver. Tables, views and jobs live on
+Flink: its SQL client and its JDBC driver; and, at --web, to browsers. Tables, views and jobs live on
 when clients leave. With a folder they are there again after a restart; without one they end with the server."""
 
 SERVE_MORE = """\
@@ -34,6 +34,7 @@ examples:
   sqlengine serve shop/ --init tables.sql             runs a file first
   sqlengine serve --postgres 0.0.0.0:5433 --users users.txt --tls-cert cert.pem --tls-key key.pem shop/
   sqlengine serve --gateway 127.0.0.1:8083 shop/      also for Flink's SQL client and JDBC driver
+  sqlengine serve --web 127.0.0.1:8080 shop/          also a page for browsers, and a REST API
   psql -h 127.0.0.1 -p 5433 -U sqlengine              connects
 
 exit status: 0 stopped by Ctrl-C or SIGTERM, 1 it could not start, 2 wrong usage"""
@@ -54,6 +55,9 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
         "--gateway",
         metavar="HOST:PORT",
         help="where clients of Flink's SQL Gateway connect (Flink's port is 8083; default: nowhere)",
+    )
+    serve.add_argument(
+        "--web", metavar="HOST:PORT", help="where browsers find the page, and programs the REST API (default: nowhere)"
     )
     serve.add_argument("--init", metavar="FILE", help="run this file of SQL first")
     serve.add_argument("--users", metavar="FILE", help="who may connect, and with which password")
@@ -77,6 +81,7 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
                 args.tls_required,
                 args.max_connections,
                 args.gateway,
+                args.web,
             ),
             options,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from runtime.local.job import Job
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.maintained_view import MaintainedView
 
-__all__ = ["FailedJob", "JobUses", "Jobs", "RunningJob"]
+__all__ = ["Begun", "FailedJob", "JobUses", "Jobs", "RunningJob"]
 
 _log = Log("jobs")
 
@@ -33,6 +33,17 @@ class JobUses:
     reads: frozenset[ObjectPath] = frozenset()
     writes: frozenset[ObjectPath] = frozenset()
     functions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How a job in the background was begun, so that it can be begun again: its statement, and what was current. `text` and
+    `options` are as they were given, and may hold secrets."""
+
+    text: str
+    catalog: str
+    database: str
+    options: Mapping[str, str] = field(repr=False)
 
 
 @dataclass
@@ -51,6 +62,7 @@ class RunningJob:
     """Of a job that the database keeps."""
     weight: int | None = None
     """How much processor time it gets beside others that are busy; None where nobody waits for turns."""
+    begun: Begun | None = None
     failure: BaseException | None = None
     told: bool = False
     """Whether somebody was told of the failure."""
@@ -159,10 +171,12 @@ class Jobs:
         goes_on: bool = False,
         uses: JobUses | None = None,
         weight: int | None = None,
+        begun: Begun | None = None,
     ) -> RunningJob:
         """Run a job on a thread of its own."""
         uses = uses or JobUses()
         running = RunningJob(name, statement, job, locked=locked, goes_on=goes_on, uses=uses, weight=weight)
+        running.begun = begun
         self._register(running)
 
         def drain() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from connectors.memory import MemorySink, MemoryTable
@@ -53,6 +53,10 @@ class MaintainedView:
     """Whether it calls functions of users, or asks other systems: nobody knows how long one row takes."""
     seconds: float = 0.0
     """How long its last epoch has taken."""
+    looked_at: float = field(default_factory=time.monotonic)
+    """When its last epoch has begun, by the clock of `time.monotonic`: its answer has all that had come by then."""
+    waits: bool = False
+    """Whether its inputs from connectors have nothing for it at the moment."""
     on_failed: Callable[[], None] = nobody
     basis: ViewBasis | None = None
     """Over what it was planned."""
@@ -89,7 +93,7 @@ class MaintainedView:
         if self.ended:
             return False
         self._stepping = True
-        started = time.perf_counter()
+        started, looked_at = time.perf_counter(), time.monotonic()
         try:
             _, moved = self.job.advance(waiting_only=waiting_only)
         except BaseException as error:
@@ -103,6 +107,7 @@ class MaintainedView:
         finally:
             self._stepping = False
             self.seconds = time.perf_counter() - started
+        self.looked_at = looked_at
         if self.contents is not None:
             self.contents.tell_time(self.job.dataflow.watermark, self.job.dataflow.idle)
         self.look_ahead()

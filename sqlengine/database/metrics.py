@@ -19,6 +19,7 @@ from runtime.core.types import DOUBLE, STRING, map_of
 from runtime.local.job_metrics import JOB_METRICS, job_samples
 from runtime.local.rejected import RejectedRows
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.freshness import ages
 from sqlengine.database.jobs import Jobs
 from sqlengine.database.views import Views
 
@@ -45,12 +46,33 @@ VIEW_BACKLOG = Metric(
 VIEW_FAILED = Metric(
     "sqlengine_view_failed", "gauge", "", _VIEW, "1 when the view has failed and is no longer kept up to date"
 )
+VIEW_AGE = Metric(
+    "sqlengine_view_freshness_seconds",
+    "gauge",
+    "seconds",
+    _VIEW,
+    "how old the answer of the view is: since when rows may have come that it does not contain",
+)
+VIEW_LATENCY = Metric(
+    "sqlengine_view_latency_seconds", "gauge", "seconds", _VIEW, "how long the last epoch of the view has taken"
+)
 TABLE_ROWS = Metric("sqlengine_table_rows", "gauge", "rows", _TABLE, "rows of a table in memory or a materialized view")
 TABLE_BYTES = Metric("sqlengine_table_bytes", "gauge", "bytes", _TABLE, "approximate memory of these rows")
 CPU = Metric("process_cpu_seconds_total", "counter", "seconds", (), "processor time of the process")
 MEMORY = Metric("process_resident_memory_bytes", "gauge", "bytes", (), "memory of the process; on Linux")
 
-METRICS = (*JOB_METRICS, VIEW_EPOCHS, VIEW_BACKLOG, VIEW_FAILED, TABLE_ROWS, TABLE_BYTES, CPU, MEMORY)
+METRICS = (
+    *JOB_METRICS,
+    VIEW_EPOCHS,
+    VIEW_BACKLOG,
+    VIEW_FAILED,
+    VIEW_AGE,
+    VIEW_LATENCY,
+    TABLE_ROWS,
+    TABLE_BYTES,
+    CPU,
+    MEMORY,
+)
 """All figures that there are."""
 
 
@@ -70,11 +92,14 @@ def session_samples(session: Watched) -> Iterator[Sample]:
     running = [job.job for job in tuple(session.jobs.jobs.values())]
     for job in (*running, *(view.job for view in kept)):
         yield from job_samples(job, session.rejected, now)
+    age = ages(kept, time.monotonic())
     for view in kept:
         name = str(view.path)
         yield VIEW_EPOCHS.sample(view.job.dataflow.epoch, name)
         yield VIEW_BACKLOG.sample(sum(source.backlog for source in view.job.inputs), name)
         yield VIEW_FAILED.sample(view.failure is not None, name)
+        yield VIEW_AGE.sample(age[view.path], name)
+        yield VIEW_LATENCY.sample(view.seconds, name)
     for path, table in tuple(session.memory.items()):
         yield TABLE_ROWS.sample(table.held, str(path))
         yield TABLE_BYTES.sample(table.nbytes, str(path))

@@ -123,6 +123,7 @@ class SourceThread:
         for view in self._agenda.take(wait=wait):
             # One that is put down before it is followed is woken by that.
             if view.share is not None:
+                view.waits = False
                 self._ready[view.share] = view
                 self._scheduler.ask(view.share)
 
@@ -146,6 +147,7 @@ class SourceThread:
                     return True
                 self._views.on_complete()
                 seconds = None if view.ended else _least(view.job.idle_for())
+        view.waits = seconds is not FULL_WAIT_SECONDS
         self._agenda.put(view, seconds)
         return False
 

@@ -16,7 +16,9 @@ from connectors.memory import MemoryTable
 from connectors.memory.rows import TableVersion
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.wakeup import Wakeup
+from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.database.database import Database
+from sqlengine.database.session import Session
 
 T = TypeVar("T")
 
@@ -192,6 +194,24 @@ class Feeds:
         if after is not None and after > epoch:
             raise ValueError(epoch)
         return Start(feed.follow(wakeup, after), rows if snapshot else None, epoch)
+
+    def subscribe(
+        self,
+        session: Session,
+        found: CatalogTable | MaterializedView,
+        wakeup: Wakeup,
+        *,
+        snapshot: bool,
+        after: int | None,
+    ) -> tuple[MemoryTable, Start]:
+        """Follow a table in memory or a view, in the name of a session. `wakeup` is also woken when it was dropped, or has
+        failed. Raises what `start` raises, and PlanningError E1713 when the view has failed."""
+        session.views.let_time_pass()
+        with session.alone():
+            session.views.check(found.storage)
+            table = session.memory_table(found)
+            session.views.tell_followers(wakeup)
+            return table, self.start(table, wakeup, snapshot=snapshot, after=after)
 
     def _prune(self) -> None:
         there = set(self._database.memory.values())

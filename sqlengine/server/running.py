@@ -19,15 +19,18 @@ from sqlengine.api.environment import TableEnvironment
 from sqlengine.roles.roles import FIRST
 from sqlengine.roles.verifier import Verifier
 from sqlengine.server.access import Access
+from sqlengine.server.feeds import Feeds
 from sqlengine.server.postgres.listener import PostgresServer
 from sqlengine.server.tls import Tls
 
 if TYPE_CHECKING:
     import sqlengine.server.gateway.listener as _listener
     import sqlengine.server.gateway.routes as _routes
+    import sqlengine.server.web.listener as _web
 else:
     _listener = Room("sqlengine.server.gateway.listener")
     _routes = Room("sqlengine.server.gateway.routes")
+    _web = Room("sqlengine.server.web.listener")
 
 __all__ = ["Serving", "serve", "users_of"]
 
@@ -47,6 +50,7 @@ class Serving:
     tls_required: bool = False
     max_connections: int = 1000
     gateway: str | None = None
+    web: str | None = None
 
 
 def serve(serving: Serving, options: Mapping[str, str]) -> int:
@@ -57,8 +61,8 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
     """
     users = None if serving.users is None else users_of(serving.users)
     tls = _tls(serving)
-    addresses = [_address(at) for at in (serving.postgres, serving.gateway) if at is not None]
-    reachable = [host for host, _ in addresses if not _is_loopback(host)]
+    addresses = {at: _address(at) for at in (serving.postgres, serving.gateway, serving.web) if at is not None}
+    reachable = [host for host, _ in addresses.values() if not _is_loopback(host)]
     with TableEnvironment.create(options, path=serving.database) as environment:
         if serving.init is not None:
             _run_first(environment, serving.init)
@@ -70,15 +74,25 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
                 hint=f"give the first role one, ALTER ROLE {FIRST} PASSWORD '..', in the database or in the file of --init; "
                 "or give --users FILE; or serve 127.0.0.1",
             )
+        feeds = Feeds(environment.session.database)
         server = PostgresServer(
-            environment, access=access, tls=tls, needs_tls=serving.tls_required, most=serving.max_connections
+            environment,
+            access=access,
+            tls=tls,
+            needs_tls=serving.tls_required,
+            most=serving.max_connections,
+            feeds=feeds,
         )
-        ports = [_Port("--postgres", server, *addresses[0], _PSQL)]
+        ports = [_Port("--postgres", server, *addresses[serving.postgres], _PSQL)]
         if serving.gateway is not None:
-            gateway = _gateway_of(environment, access, tls)
-            ports.append(_Port("--gateway", gateway, *addresses[1], _SQL_CLIENT))
-            if tls is None and not _is_loopback(addresses[1][0]):
-                tell("passwords and tokens reach --gateway without encryption; --tls-cert encrypts them")
+            _check_http("--gateway", addresses[serving.gateway][0], tls)
+            gateway = _listener.GatewayServer(environment, _routes.add_routes, access=access, tls=tls)
+            ports.append(_Port("--gateway", gateway, *addresses[serving.gateway], _SQL_CLIENT))
+        if serving.web is not None:
+            _check_http("--web", addresses[serving.web][0], tls)
+            page = _web.WebServer(environment, feeds, access=access, tls=tls)
+            said = f"Browsers open http{'' if tls is None else 's'}://{{0}}:{{1}}"
+            ports.append(_Port("--web", page, *addresses[serving.web], said))
         asyncio.run(_until_stopped(ports, tls))
     return 0
 
@@ -106,12 +120,14 @@ _PSQL = "PostgreSQL clients connect to {0}:{1}: psql -h {0} -p {1} -U sqlengine"
 _SQL_CLIENT = "Flink's clients connect to {0}:{1}: sql-client.sh gateway -e {0}:{1}"
 
 
-def _gateway_of(environment: TableEnvironment, access: Access, tls: Tls | None) -> _Server:
+def _check_http(argument: str, host: str, tls: Tls | None) -> None:
+    """Raises OptionError where what serves HTTP is not installed."""
     if importlib.util.find_spec("aiohttp") is None:
         raise OptionError(
-            "--gateway needs aiohttp, which is not installed", code="E1500", hint="pip install 'sqlengine[server]'"
+            f"{argument} needs aiohttp, which is not installed", code="E1500", hint="pip install 'sqlengine[server]'"
         )
-    return _listener.GatewayServer(environment, _routes.add_routes, access=access, tls=tls)
+    if tls is None and not _is_loopback(host):
+        tell(f"passwords and tokens reach {argument} without encryption; --tls-cert encrypts them")
 
 
 async def _until_stopped(ports: Sequence[_Port], tls: Tls | None) -> None:

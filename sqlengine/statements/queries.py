@@ -30,7 +30,7 @@ from runtime.plan.nodes import PhysicalNode, SourceExec
 from runtime.plan.walk import walk_all
 from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
-from sqlengine.database.jobs import RunningJob
+from sqlengine.database.jobs import Begun, RunningJob
 from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.database.session import RUNTIME_MODE, Session
 from sqlengine.options.database import WEIGHT
@@ -320,8 +320,15 @@ def _begin(
         _driving.drive_job(job, share, session, locked=locked)
 
     run, uses = (drive, None) if isinstance(kept, str) else (kept.driven(job, drive), kept.uses)
+    again, catalogs = writing.kept(), session.catalogs
+    begun = Begun(
+        again.text,
+        catalogs.current_catalog,
+        catalogs.current_database,
+        {**session.options.as_dict(), **again.options},
+    )
     running = session.jobs.start(
-        name, writing.text, job, run, locked=locked, goes_on=goes_on, uses=uses, weight=share.weight
+        name, writing.text, job, run, locked=locked, goes_on=goes_on, uses=uses, weight=share.weight, begun=begun
     )
     result = _background(running, writing.text)
     if isinstance(kept, str) and kept:

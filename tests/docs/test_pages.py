@@ -92,6 +92,7 @@ def test_options_of_models(rewrite: bool) -> None:
 
 
 OF_OTHER_PROGRAMS = {
+    "curl": {"--data-binary", "--json"},
     "pip": {"--find-links"},
     "tpchgen-cli": {"--output-dir"},
     "python setup.py": {"--inplace"},

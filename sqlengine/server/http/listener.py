@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -30,6 +30,7 @@ class HttpListener:
         failure: what answers a request that has failed.
         tls: how connections are encrypted; None: they are not.
         most_bytes: of a body.
+        open_paths: what anybody may ask, without a word of who it is.
     """
 
     def __init__(
@@ -40,11 +41,13 @@ class HttpListener:
         *,
         tls: Tls | None = None,
         most_bytes: int = _MOST_BYTES,
+        open_paths: Collection[str] = (),
     ) -> None:
         self._access = access
         self._errors = errors
         self._failure = failure
         self._tls = tls
+        self._open_paths = open_paths
         self.application = web.Application(client_max_size=most_bytes, middlewares=[self._guarded])
         self._runner = web.AppRunner(
             self.application, access_log=None, handle_signals=False, keepalive_timeout=60, shutdown_timeout=2
@@ -93,7 +96,8 @@ class HttpListener:
     async def _guarded(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         self._begun.add(id(request.protocol))
         try:
-            WHO.set(await self._access.check(request))
+            if request.path not in self._open_paths:
+                WHO.set(await self._access.check(request))
             return await handler(request)
         except Refused as refused:
             answer = self._errors(request, refused.status, refused.errors)

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.core.cancellation import Cancellation, Stopped
@@ -54,12 +54,14 @@ class Page:
 
 @dataclass(slots=True)
 class Shape:
-    """What all pages of a result say of it. `kind`: as Flink names results. `job`: the id by which clients know it."""
+    """What all pages of a result say of it. `kind`: as Flink names results. `job`: the id by which clients of the gateway know
+    it, `job_name`: its name."""
 
     schema: Schema
     is_query: bool
     kind: str
     job: str | None
+    job_name: str | None = None
     summary: str | None = None
     warnings: tuple[str, ...] = ()
 
@@ -129,7 +131,12 @@ class Operation:
             with self._cancellation.governing():
                 result = self._work()
             self.seconds = time.perf_counter() - started
-            self._shape = self._shape_of(result)
+            self._shape = replace(
+                self._shape_of(result),
+                job_name=None if result.job is None else result.job.name,
+                summary=result.summary,
+                warnings=result.warnings,
+            )
         finally:
             self._session.end_turn()
         return result

@@ -24,6 +24,7 @@ from sqlengine.server.http.refused import Refused
 
 if TYPE_CHECKING:
     import sqlengine.shell.suggest as _suggest
+    from sqlengine.shell.suggest import Suggestion
 else:
     _suggest = Room("sqlengine.shell.suggest")
 
@@ -65,7 +66,6 @@ class HttpSession:
         self._foreign: dict[str, str] = {}
         self._turns = threading.Condition()
         self._waiting: list[Operation] = []
-        environment.session.queries_follow = True
         for key, value in properties.items():
             try:
                 environment.get_config().set(key, value)
@@ -100,9 +100,15 @@ class HttpSession:
 
     # --- statements
 
-    def send(self, text: str, seconds: float, settings: Mapping[str, str]) -> Operation:
-        """Have a statement carried out. `settings` are those of this statement alone. Raises Refused."""
-        return self._operation(lambda: self._execute(text, settings), text, seconds)
+    def send(self, text: str, seconds: float, settings: Mapping[str, str], *, follow: bool = True) -> Operation:
+        """Have a statement carried out. `settings` are those of this statement alone. `follow`: a query that is a stream
+        follows tables in memory and views. Raises Refused."""
+
+        def work() -> Result:
+            self.environment.session.queries_follow = follow
+            return self._execute(text, settings)
+
+        return self._operation(work, text, seconds)
 
     def _operation(self, work: Callable[[], Result], text: str, seconds: float) -> Operation:
         if len(self.operations) >= _MOST_OPERATIONS:
@@ -163,10 +169,13 @@ class HttpSession:
                 self._turns.wait()
             self._execute(text, {})
 
+    def suggestions(self, text: str, position: int) -> list[Suggestion]:
+        """What may be typed at a position, the best first."""
+        return _suggest.Suggester(self.environment.session).suggest(text[:position], text[position:])
+
     def complete(self, text: str, position: int) -> list[str]:
         """What may be typed at a position; tables with their whole names."""
-        session = self.environment.session
-        found = _suggest.Suggester(session).suggest(text[:position], text[position:])
+        session, found = self.environment.session, self.suggestions(text, position)
         here = f"{session.catalogs.current_catalog}.{session.catalogs.current_database}."
         kinds = ("table", "view", "materialized view", "materialized table")
         return [here + s.text if s.kind in kinds and "." not in s.text else s.text for s in found]

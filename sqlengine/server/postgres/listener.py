@@ -40,6 +40,7 @@ class PostgresServer:
         tls: how connections are encrypted; None: they are not.
         needs_tls: whether others are refused.
         most: so many connections at once.
+        feeds: those that it shares with other servers of the database.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class PostgresServer:
         tls: Tls | None = None,
         needs_tls: bool = False,
         most: int = 1000,
+        feeds: Feeds | None = None,
     ) -> None:
         self._environment = environment
         self._access = access
@@ -59,7 +61,7 @@ class PostgresServer:
         self._numbers = itertools.count(1)
         self._connections: dict[int, Connection] = {}
         self._catalogues = Catalogues(environment)
-        self._feeds = Feeds(environment.session.database)
+        self._feeds = feeds or Feeds(environment.session.database)
         self.lookups = Together(Indices(environment.session.database))
         self._server: asyncio.Server | None = None
         self._served = 0

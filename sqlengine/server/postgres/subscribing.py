@@ -129,26 +129,22 @@ class SubscribeStatement:
     def run(self, values: Sequence[Any]) -> Outcome:
         """See `Statement`."""
         session, asked, storage = self._session, self._asked, self._found.storage
-        wakeup = Wakeup()
-        session.views.let_time_pass()
-        with session.alone():
-            session.views.check(storage)
-            table = session.memory_table(self._found)
-            session.views.tell_followers(wakeup)
-            try:
-                start = self._feeds.start(table, wakeup, snapshot=asked.snapshot, after=asked.after)
-            except Behind as behind:
-                raise PgError(
-                    "72000",
-                    f"the changes behind epoch {asked.after} are no longer kept, only those behind {behind.since}",
-                    hint="subscribe WITH SNAPSHOT, and go on from there",
-                ) from None
-            except ValueError as newest:
-                raise PgError(
-                    "22023",
-                    f"epoch {asked.after} has not come yet: the newest one is {newest}",
-                    hint="give an epoch that a subscription of this server has told",
-                ) from None
+        try:
+            table, start = self._feeds.subscribe(
+                session, self._found, Wakeup(), snapshot=asked.snapshot, after=asked.after
+            )
+        except Behind as behind:
+            raise PgError(
+                "72000",
+                f"the changes behind epoch {asked.after} are no longer kept, only those behind {behind.since}",
+                hint="subscribe WITH SNAPSHOT, and go on from there",
+            ) from None
+        except ValueError as newest:
+            raise PgError(
+                "22023",
+                f"epoch {asked.after} has not come yet: the newest one is {newest}",
+                hint="give an epoch that a subscription of this server has told",
+            ) from None
         subscription = Subscription(session, table, start, self._schema, progress=asked.progress, storage=storage)
         return Outcome(lambda count: f"SUBSCRIBE {count}", self.columns, subscription, (), subscription.stop)
 
