@@ -2,32 +2,39 @@
 
     t_env.register_catalog("spark", SparkCatalog(spark))
     t_env.execute_sql("SELECT * FROM spark.shop.orders")
+    t_env.execute_sql("INSERT INTO spark.shop.totals SELECT customer, SUM(amount) FROM spark.shop.orders GROUP BY customer")
 
-Names are looked up in Spark when they are used, so that what is made there is there at once. Nothing can be made,
-changed or written through it.
+Names are looked up in Spark when they are used, so that what is made there is there at once. CREATE TABLE makes a table
+in Spark, INSERT INTO adds rows; all other changes are Spark's own to make.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from runtime.core.errors import SqlEngineError
+from runtime.spark.cluster import staging_place
 from runtime.spark.column_types import columns_of
 from runtime.spark.frame import FrameSource
 from runtime.spark.session import reached
+from runtime.spark.table_commits import commits_of, described
+from runtime.spark.table_sink import SparkTableSink, staged_fields
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
 from sqlengine.catalog.foreign import ForeignNames
 from sqlengine.catalog.objects import CatalogTable, ObjectPath, PhysicalColumn
 from sqlengine.spark.reading import opened
+from sqlengine.spark.table_text import create_table_text, quoted
 
 __all__ = ["SparkCatalog"]
 
 CONNECTOR = "spark"
 _TABLE = "table"
-_HINT = "make and change its tables with spark.sql(...), or write a file that Spark reads"
+_REFUSAL = "takes CREATE TABLE and INSERT INTO, and no other change"
+_HINT = "make other changes with spark.sql(...)"
 _numbers = itertools.count(1)
 
 V = TypeVar("V")
@@ -57,16 +64,23 @@ class SparkCatalog:
                 lambda: sorted(self._tables(found)), lambda table: self._table(name, found, table)
             )
             definitions: ForeignNames[Any] = _names(list, dict[str, Any]().__getitem__)
-            return Database(found, objects=objects, definitions=definitions)  # pyright: ignore[reportArgumentType]
+            return Database(
+                found,
+                objects=objects,
+                definitions=definitions,  # pyright: ignore[reportArgumentType]
+                elsewhere=_Maker(self, name, found),
+            )
 
         return Catalog(name, "a Spark session", {"type": CONNECTOR}, databases=_names(self._databases, database))
 
     def connector(self) -> ConnectorFactory:
         """Opens the tables of the catalog."""
-        return ConnectorFactory(name=self._connector, document="a table of a Spark session", source=self._open)
+        return ConnectorFactory(
+            name=self._connector, document="a table of a Spark session", source=self._open, sink=self._sink
+        )
 
     def _databases(self) -> list[str]:
-        where = f" IN {_quoted(self._catalog)}" if self._catalog else ""
+        where = f" IN {quoted(self._catalog)}" if self._catalog else ""
         found = [row[0] for row in _asked(lambda: self.spark.sql(f"SHOW DATABASES{where}").collect())]
         return found if self._catalog else [*found, self._global_views]
 
@@ -86,9 +100,12 @@ class SparkCatalog:
 
     def _table(self, catalog: str, database: str, name: str) -> CatalogTable:
         views = {found.lower() for found, temporary in self._tables(database).items() if temporary}
-        place = _quoted(name) if name.lower() in views else f"{self._place(database)}.{_quoted(name)}"
+        place = quoted(name) if name.lower() in views else f"{self._place(database)}.{quoted(name)}"
         found = _asked(lambda: columns_of(self.spark.table(place)))
-        columns = tuple(PhysicalColumn(column, type_) for column, type_ in found.types)
+        columns = tuple(
+            PhysicalColumn(column, type_.not_null() if column in found.required else type_)
+            for column, type_ in found.types
+        )
         return CatalogTable(
             ObjectPath(catalog, database, name), columns, options={"connector": self._connector, _TABLE: place}
         )
@@ -97,12 +114,45 @@ class SparkCatalog:
         found = _asked(lambda: columns_of(self.spark.table(request.options[_TABLE])))
         return opened(request.name, found, request.schema)
 
+    def _sink(self, request: TableRequest) -> SparkTableSink:
+        place = request.options[_TABLE]
+        table = _asked(lambda: described(self.spark, place))
+        fields = staged_fields(_asked(lambda: self.spark.table(place).schema.jsonValue()))
+        staging = staging_place(self.spark, request.environment)
+        commits = commits_of(self.spark, table)
+        return SparkTableSink(request.name, request.schema, place, self.spark, commits, fields, staging)
+
+    def create(self, catalog: str, database: str, table: CatalogTable) -> CatalogTable:
+        """Make a table in Spark. Raises as `create_table_text`, and SparkError for what Spark refuses."""
+        place = f"{self._place(database)}.{quoted(table.path.name)}"
+        _asked(lambda: self.spark.sql(create_table_text(place, table)))
+        return self._table(catalog, database, table.path.name)
+
+    def drop(self, database: str, table: CatalogTable) -> None:
+        """Take away a table that was just made."""
+        _asked(lambda: self.spark.sql(f"DROP TABLE IF EXISTS {self._place(database)}.{quoted(table.path.name)}"))
+
     def _place(self, database: str) -> str:
-        return ".".join(_quoted(part) for part in (self._catalog, database) if part)
+        return ".".join(quoted(part) for part in (self._catalog, database) if part)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """See `sqlengine.catalog.catalog.TableMaker`."""
+
+    inner: SparkCatalog
+    catalog: str
+    database: str
+
+    def create(self, table: CatalogTable) -> CatalogTable:
+        return self.inner.create(self.catalog, self.database, table)
+
+    def drop(self, table: CatalogTable) -> None:
+        self.inner.drop(self.database, table)
 
 
 def _names(names: Callable[[], list[str]], make: Callable[[str], V]) -> ForeignNames[V]:
-    return ForeignNames(names, make, "the catalog of a Spark session", _HINT, fold=str.lower)
+    return ForeignNames(names, make, "the catalog of a Spark session", _HINT, str.lower, _REFUSAL)
 
 
 def _asked(question: Callable[[], Any]) -> Any:
@@ -113,7 +163,3 @@ def _asked(question: Callable[[], Any]) -> Any:
         raise
     except Exception as error:
         raise reached(error) from error
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -17,16 +17,17 @@ from runtime.core.options import Options
 from runtime.plan.nodes import PhysicalNode
 from runtime.spark import shipping
 from runtime.spark.continuous import Continuous, continuous_of, obstacle, slots
+from runtime.spark.epoch_log import below
 from runtime.spark.options import MODE, RESIDENT, STATE_DIR
 from runtime.spark.resident import run_in_resident
-from runtime.spark.session import package_root, reached
+from runtime.spark.session import is_remote, package_root, reached
 from runtime.tasks.layout import PREFIX
 from runtime.tasks.reading import ReadStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from runtime.tasks.versions import StateFolder
 
-__all__ = ["Cluster", "temporary_place"]
+__all__ = ["Cluster", "staging_place", "temporary_place"]
 
 _log = Log("spark")
 
@@ -103,11 +104,39 @@ class Cluster:
         checkpoints = options.text(_CHECKPOINT_DIR)
         if checkpoints:
             return checkpoints.rstrip("/") + "/.versions"
-        raise SparkError(
-            "nothing says where state is kept that all machines of the cluster can reach",
-            code="E3606",
-            hint="SET 'sqlengine.spark.state-dir' or 'execution.checkpointing.dir' to a folder that they share",
-        )
+        raise _no_place("state is kept")
+
+
+def staging_place(session: Any, options: Options) -> str:
+    """The folder in which jobs make folders for rows on their way into Spark. What a checkpoint names must be there
+    when the job goes on, so that the folder of checkpoints comes first.
+
+    Args:
+        session: also one of Spark Connect.
+    Raises:
+        SparkError: E3606 nothing says where, and tasks run on other machines.
+    """
+    checkpoints = options.text(_CHECKPOINT_DIR)
+    if checkpoints or options.get(STATE_DIR):
+        return below(checkpoints or options.get(STATE_DIR), ".staged")
+    if _on_this_machine(session):
+        return temporary_place("staged")
+    raise _no_place("rows for Spark are kept")
+
+
+def _on_this_machine(session: Any) -> bool:
+    if not is_remote(session):
+        return str(session.sparkContext.master).startswith("local")
+    here = str(session.client.host) in ("localhost", "127.0.0.1", "::1")
+    return here and str(session.conf.get("spark.master", "")).startswith("local")
+
+
+def _no_place(what: str) -> SparkError:
+    return SparkError(
+        f"nothing says where {what} that all machines of the cluster can reach",
+        code="E3606",
+        hint="SET 'sqlengine.spark.state-dir' or 'execution.checkpointing.dir' to a folder that they share",
+    )
 
 
 class SparkTasks:

@@ -66,10 +66,12 @@ class SparkColumns:
     """A DataFrame, and the names and types of its columns.
 
     `frame` gives values that Arrow can carry: VARIANT as text of JSON, intervals of months as their number.
+    `required` are the columns that Spark says have no NULL; the types of all say nothing of it.
     """
 
     frame: Any
     types: tuple[tuple[str, DataType], ...]
+    required: frozenset[str]
 
 
 def is_pandas_frame(thing: object) -> bool:
@@ -78,7 +80,7 @@ def is_pandas_frame(thing: object) -> bool:
 
 
 def columns_of(frame: Any, declared: Mapping[str, DataType] | None = None) -> SparkColumns:
-    """What a DataFrame (also one of pandas on Spark, without its index) looks like in SQL. All columns may be NULL.
+    """What a DataFrame (also one of pandas on Spark, without its index) looks like in SQL.
 
     Args:
         declared: types that are given for columns. A column whose type has no twin can be a STRING so.
@@ -101,7 +103,7 @@ def columns_of(frame: Any, declared: Mapping[str, DataType] | None = None) -> Sp
             read[name] = expression
     if read:
         frame = frame.selectExpr(*(f"{read.get(n, _quoted(n))} AS {_quoted(n)}" for n, _ in types))
-    return SparkColumns(frame, tuple(types))
+    return SparkColumns(frame, tuple(types), frozenset(f["name"] for f in fields if not f["nullable"]))
 
 
 def _without_index(frame: Any) -> Any:

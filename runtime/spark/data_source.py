@@ -8,6 +8,7 @@ of them. A micro-batch that Spark computes again reads the same files.
 
 from __future__ import annotations
 
+import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
@@ -186,7 +187,9 @@ def fitted(rows: pa.RecordBatch, schema: Any) -> pa.RecordBatch:
     """Rows in the Arrow types that Spark carries a schema of its own in, columns by name."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    # Older versions of PySpark know of no other zone.
+    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    wanted = to_arrow_schema(schema, **zone)
     columns = [rows.column(field.name) for field in wanted]
     return pa.RecordBatch.from_arrays(
         [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, wanted, strict=True)], schema=wanted

@@ -14,8 +14,9 @@ from typing import Any
 
 from runtime.core.errors import SparkError
 from runtime.core.secrets import secret_keys
+from runtime.spark.failures import failure_of
 
-__all__ = ["CONFIGURATION", "LOCAL_MASTER", "check_java", "package_root", "reached", "spark_session"]
+__all__ = ["CONFIGURATION", "LOCAL_MASTER", "check_java", "is_remote", "package_root", "reached", "spark_session"]
 
 LOCAL_MASTER = "local[*]"
 """All cores of this machine."""
@@ -107,6 +108,11 @@ def _with_retries(master: str) -> str:
     return master if plain is None else f"local[{plain[1] or 1},{_TRIES}]"
 
 
+def is_remote(session: Any) -> bool:
+    """Whether a session is one of Spark Connect, told without importing it."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
 def check_java() -> None:
     """Raises SparkError E3602 when no Java is there that Spark 4 can use."""
     home = os.environ.get("JAVA_HOME")
@@ -142,18 +148,9 @@ def reached(error: Exception) -> SparkError:
             code="E3603",
             hint="set PYSPARK_PYTHON to the same version on all machines",
         )
-    return SparkError(
-        f"a Spark job has failed: {_cause(text)}",
-        hint="the executors' logs tell more; run again with `sqlengine --traceback`",
-    )
-
-
-def _cause(text: str) -> str:
-    """The last line of the Python error in a Java error, else its first line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    python = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*:", line) and "py4j" not in line]
-    ours = [line for line in python if not line.startswith("org.apache")]
-    return (ours or python or lines or ["unknown"])[0][:500]
+    cause, hint = failure_of(text)
+    more = "the executors' logs tell more; run again with `sqlengine --traceback`"
+    return SparkError(f"Spark has failed: {cause}", hint=hint or more)
 
 
 def _first_line(error: Exception) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from runtime.core.errors import BindError, CatalogError, Span, did_you_mean
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath
@@ -16,7 +16,7 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedVie
 if TYPE_CHECKING:
     from sqlengine.catalog.definitions import NamedDefinition
 
-__all__ = ["CONNECTION", "Catalog", "CatalogObject", "Catalogs", "Database"]
+__all__ = ["CONNECTION", "Catalog", "CatalogObject", "Catalogs", "Database", "TableMaker"]
 
 CatalogObject = CatalogTable | CatalogView | MaterializedView
 
@@ -24,6 +24,18 @@ CONNECTION = "connection"
 """The option of a table or model that names a connection, and what SQL calls that."""
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
+
+
+class TableMaker(Protocol):
+    """Makes tables in a database of another system."""
+
+    def create(self, table: CatalogTable) -> CatalogTable:
+        """Make a table there. Gives it as the catalog has it from now on."""
+        ...
+
+    def drop(self, table: CatalogTable) -> None:
+        """Take away what `create` has just made."""
+        ...
 
 
 @dataclass(slots=True)
@@ -36,6 +48,8 @@ class Database:
     objects: dict[str, CatalogObject] = field(default_factory=dict)
     definitions: dict[tuple[str, str], NamedDefinition] = field(default_factory=dict)
     """Models, connections and procedures, by kind and name."""
+    elsewhere: TableMaker | None = None
+    """Of a database of another system in which tables can be made: what makes them."""
 
 
 @dataclass(slots=True)
@@ -207,6 +221,12 @@ class Catalogs:
         """Put a changed object in the place of the one of the same path."""
         home = self._home(thing)
         home[thing.path if home is self._temporary else thing.path.name] = thing  # type: ignore[index]
+
+    def maker(self, table: CatalogTable) -> TableMaker | None:
+        """What makes a table in the database of another system; None for a place of the engine's own."""
+        catalog = None if table.temporary else self._catalogs.get(table.path.catalog)
+        database = catalog.databases.get(table.path.database) if catalog is not None else None
+        return database.elsewhere if database is not None else None
 
     def remove(self, thing: CatalogObject) -> None:
         home = self._home(thing)

@@ -25,6 +25,7 @@ class ForeignNames(dict[str, V], Generic[V]):
         system: what it is, for messages: "the catalog of a Spark session".
         hint: what to do in place of a change.
         fold: names that it makes equal are the same name there.
+        refusal: what is said of a change.
     """
 
     def __init__(
@@ -34,9 +35,11 @@ class ForeignNames(dict[str, V], Generic[V]):
         system: str,
         hint: str,
         fold: Callable[[str], str] = str,
+        refusal: str = "is read only here",
     ) -> None:
         super().__init__()
         self._fold = fold
+        self._refusal = refusal
         self._names = names
         self._make = make
         self._system = system
@@ -72,7 +75,7 @@ class ForeignNames(dict[str, V], Generic[V]):
         raise self._read_only()
 
     def _read_only(self) -> UnsupportedError:
-        return UnsupportedError(f"{self._system} is read only here", code="E1627", hint=self._hint)
+        return UnsupportedError(f"{self._system} {self._refusal}", code="E1627", hint=self._hint)
 
 
 def foreign_catalog(name: str, comment: str | None, options: dict[str, str], inner: ForeignCatalog) -> Catalog:

@@ -50,11 +50,13 @@ from sqlengine.statements.queries import insert_query
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
     import sqlengine.database.inferred_tables as _inferred_tables
+    import sqlengine.statements.foreign_tables as _foreign_tables
     import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.view_options as _view_options
 else:
     _query_reads = Room("sqlengine.statements.query_reads")
     _filling = Room("sqlengine.database.filling")
+    _foreign_tables = Room("sqlengine.statements.foreign_tables")
     _inferred_tables = Room("sqlengine.database.inferred_tables")
     _view_options = Room("sqlengine.statements.view_options")
 
@@ -76,6 +78,11 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
     table = described_table(statement, session)
     if table is None:
         return Result.ok()
+    elsewhere = (
+        None if table.temporary else session.catalogs.database(table.path.catalog, table.path.database).elsewhere
+    )
+    if elsewhere is not None:
+        return _foreign_tables.create_foreign_table(table, statement, session, elsewhere)
     result = Result.ok()
     if statement.query is not None:
         with session.views.making(_filling.Filling(table.path)), session.filling(table):
@@ -139,7 +146,8 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
         if statement.follows:
             _check_goes_on(statement.query, session)
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
-    _check_options(table, session, statement.options)
+    if session.catalogs.maker(table) is None:
+        _check_options(table, session, statement.options)
     if table.connector is not None and not any(isinstance(c, PhysicalColumn) for c in table.columns):
         with pointing_at(statement.name.span):
             table = _inferred_tables.with_found_columns(table, session)
@@ -331,7 +339,8 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
     )
     table = replace(table, columns=columns)
     with pointing_at(statement.name.span if statement is not None else None):
-        check_memory_table(table)
+        if session.catalogs.maker(table) is None:
+            check_memory_table(table)
     with pointing_at(_place_of_watermark(statement)):
         check_declaration(session, table)
     return table

@@ -12,10 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
 from runtime.local.job import Job
 from runtime.spark.frame import FrameSource
 from runtime.spark.session import spark_session
+from runtime.spark.table_commits import FileCommits
 from runtime.tasks.divided import Divided
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.spark_catalog import SparkCatalog
@@ -175,8 +177,8 @@ def test_the_tables_of_a_spark_session_are_a_catalog(spark: Any) -> None:
     assert [row[0] for row in t_env.execute_sql("SHOW TABLES")] == ["named", "orders"]
     with pytest.raises(BindError, match='unknown table "order"'):
         t_env.execute_sql("SELECT * FROM `order`")
-    with pytest.raises(UnsupportedError, match="read only"):
-        t_env.execute_sql("CREATE TABLE made (id INT)")
+    with pytest.raises(UnsupportedError, match="no other change"):
+        t_env.execute_sql("DROP TABLE orders")
 
 
 @pytest.mark.long
@@ -209,3 +211,46 @@ def test_temporary_views_and_all_types_by_name(spark: Any) -> None:
     ]
     t_env.create_temporary_view("pandas", spark.range(3).pandas_api())
     assert t_env.execute_sql("SELECT SUM(id) AS n FROM pandas").to_arrow().to_pylist() == [{"n": 3}]
+
+
+@pytest.mark.long
+def test_rows_get_into_tables_of_spark_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the driver ends while files of a commit are moved to their place."""
+    spark.sql("CREATE DATABASE IF NOT EXISTS written")
+    config = {"execution.checkpointing.dir": str(tmp_path / "state"), "execution.checkpointing.interval": "1 ms"}
+    rows = "SELECT * FROM (VALUES (1, 'x=1/2', 'a'), (2, CAST(NULL AS STRING), 'b'), (3, 'it''s', 'c')) AS t (id, p, v)"
+    with TableEnvironment.create(config) as t_env:
+        t_env.register_catalog("spark", SparkCatalog(spark))
+        t_env.execute_sql("CREATE TABLE spark.written.parts (v CHAR(2), id INT, p STRING) PARTITIONED BY (p)")
+        moved = FileCommits._move
+        failed: list[str] = []
+
+        class Gone(BaseException):
+            """The driver ends."""
+
+        def cut_short(self: FileCommits, files: Any, *rest: Any) -> set[str]:
+            found = moved(self, files, *rest)
+            if not failed:
+                failed.append("once")
+                raise Gone
+            return found
+
+        monkeypatch.setattr(FileCommits, "_move", cut_short)
+        sink = t_env.session.open_sink(t_env.session.catalogs.get(("spark", "written", "parts")), {}, live=True)  # type: ignore[arg-type]
+        schema = sink.schema
+        first = sink.open_writer("job")
+        batch = t_env.execute_sql(f"SELECT CAST(v AS CHAR(2)) AS v, id, p FROM ({rows})").folded()
+        first.write(ChangelogBatch.of(batch.columns, schema))
+        checkpoint = first.prepare()
+        with pytest.raises(Gone):
+            first.publish(checkpoint)
+        for _ in range(2):
+            sink.open_writer("job").recover([checkpoint])
+        found = spark.table("written.parts").select("id", "p", "v").orderBy("id")
+        assert list(map(tuple, found.collect())) == [(1, "x=1/2", "a "), (2, None, "b "), (3, "it's", "c ")]
+        t_env.execute_sql(f"CREATE TABLE spark.written.`as` WITH ('provider' = 'orc') AS {rows}").wait()
+        t_env.execute_sql("INSERT INTO spark.written.`as` SELECT id + 3, p, v FROM spark.written.parts").wait()
+        assert [row["id"] for row in spark.table("written.as").orderBy("id").collect()] == [1, 2, 3, 4, 5, 6]
+        with pytest.raises(UnsupportedError, match="E1601 .* a view of Spark"):
+            spark.sql("CREATE VIEW written.seen AS SELECT 1 AS id")
+            t_env.execute_sql("INSERT INTO spark.written.seen VALUES (1)")
