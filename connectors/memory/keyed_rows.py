@@ -90,9 +90,14 @@ class KeyedRows:
     def nbytes(self) -> int:
         return self._keys.nbytes + self._rows.nbytes
 
-    def find(self, keys: Sequence[pa.Array], wanted: Sequence[int]) -> tuple[np.ndarray, list[pa.Array]] | None:
+    def find(
+        self, keys: Sequence[pa.Array], wanted: Sequence[int], *, most: int | None = None
+    ) -> tuple[np.ndarray, list[pa.Array]] | None:
         """The rows of each key as readers see them now: the position of the key of each row, ascending, and the columns
-        `wanted` of the rows. A key with NULL has none. None when it is worn."""
+        `wanted` of the rows. A key with NULL has none. None when it is worn.
+
+        Raises OverflowError for more rows than `most`.
+        """
         with self._guard:
             if not self._catch_up():
                 return None
@@ -100,8 +105,12 @@ class KeyedRows:
             for key in keys:
                 if key.null_count:
                     slots[np.asarray(key.is_null())] = -1
+            if most is not None and self.most * len(slots) > most and int(self._rows.bag_sizes(slots).sum()) > most:
+                raise OverflowError(most)
             index, rows = self._rows.all(slots)
             counts = self._rows.count[rows]
+            if most is not None and int(counts.sum()) > most:
+                raise OverflowError(most)
             if (counts != 1).any():
                 index, rows = np.repeat(index, counts), np.repeat(rows, counts)
             return index, [self._rows.take_column(position, rows) for position in wanted]

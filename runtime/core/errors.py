@@ -238,6 +238,14 @@ class ProcessError(ExternalError):
     code = "E3900"
 
 
+class StateQueryError(ExternalError):
+    """State that somebody asks for from outside cannot be told (`sqlengine.state`)."""
+
+    code = "E4100"
+    request: str = ""
+    """The request that has failed, where a server has told of it."""
+
+
 class DatabaseError(ExternalError):
     """A database in a folder cannot be opened, read or written."""
 

@@ -101,7 +101,7 @@ class Job:
         """Whether it was stopped within an epoch, which is as if it had not begun."""
         self._ended = False
         self._published = False
-        self._requests = Requests(name)
+        self.requests = Requests(name)
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
         self._read_ahead = ReadAhead(name)
         self._idling = Idling(settings.clock)
@@ -203,9 +203,9 @@ class Job:
 
     def between_epochs(self, call: Callable[[], Any]) -> Future[Any]:
         """Have the job's thread call something after the epoch at hand; PlanningError E1416 when it has ended."""
-        done = self._requests.ask(call)
+        done = self.requests.ask(call)
         if self._ended:
-            self._requests.refuse()
+            self.requests.refuse()
         self.wake()
         return done
 
@@ -284,7 +284,7 @@ class Job:
             self._restarts.after_epoch(self.dataflow)
         if self.checkpoints is not None:
             self.checkpoints.after_epoch(self)
-        self._requests.answer()
+        self.requests.answer()
         return outputs, moved
 
     def begin_flush(self) -> None:
@@ -363,7 +363,7 @@ class Job:
             self._note_failure(error)
             raise
         finally:
-            self._requests.refuse()
+            self.requests.refuse()
             if self.checkpoints is not None:
                 self.checkpoints.close()
         self.status = "FINISHED" if whole and not self.gave_up else "CANCELED"
@@ -482,7 +482,7 @@ class Job:
         if self.checkpoints is not None:
             checkpoints = self.checkpoints
             ends += [lambda: checkpoints.give_up(self), checkpoints.close]
-        for end in (*ends, self.dataflow.abort, self._requests.refuse):
+        for end in (*ends, self.dataflow.abort, self.requests.refuse):
             try:
                 end()
             except Exception as later:

@@ -19,6 +19,7 @@ class Requests:
     def __init__(self, job: str) -> None:
         self._job = job
         self._waiting: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._standing: list[Callable[[], bool]] = []
 
     def ask(self, call: Callable[[], Any]) -> Future[Any]:
         """From any thread: what the call gives, or raises."""
@@ -26,8 +27,14 @@ class Requests:
         self._waiting.put((call, done))
         return done
 
+    def each_time(self, call: Callable[[], bool]) -> None:
+        """Between epochs: call this after each epoch from now on, as long as it gives True. It raises nothing."""
+        self._standing.append(call)
+
     def answer(self) -> None:
         """In the job's thread, between epochs: what was asked for since the last one."""
+        if self._standing:
+            self._standing = [call for call in self._standing if call()]
         with suppress(Empty):
             while True:
                 call, done = self._waiting.get_nowait()

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK
+from runtime.core.errors import StateQueryError
 from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
 from runtime.eval.context import Chance
@@ -32,6 +33,7 @@ __all__ = [
     "PIECE_MAX_ROWS",
     "CacheFigures",
     "EpochTime",
+    "Followed",
     "Operator",
     "OperatorContext",
     "PiecewiseOperator",
@@ -102,6 +104,19 @@ class StateSize:
         """That of several operators together."""
         known = list(sizes)
         return StateSize(sum(s.rows for s in known), sum(s.bytes for s in known), sum(s.disk_bytes for s in known))
+
+
+class Followed(Protocol):
+    """What becomes of an operator's state: asked between epochs, by the thread that computes."""
+
+    def changes(self) -> Sequence[Sequence[TableChanges]] | None:
+        """What the tables of each task have become since the last call; all that they hold the first time. None: tasks are
+        others than before, and it is to be followed anew."""
+        ...
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        ...
 
 
 @dataclass(slots=True)
@@ -241,6 +256,18 @@ class Operator:
         """All state of each task as it is, without a note that it was saved."""
         return tuple(tuple(table.image() for table in task.tables) for task in self.tasks)
 
+    @property
+    def declared_tables(self) -> Sequence[StateTable]:
+        """The tables of one task, for what they are: what they hold may be elsewhere."""
+        return self.tasks[0].tables
+
+    def follow(self, tables: Sequence[str]) -> Followed:
+        """What becomes of some tables from now on, beside `save`. Between epochs.
+
+        Raises StateQueryError E4110 for state that may leave memory.
+        """
+        return WatchedTasks(self.tasks, tables)
+
     def load(self, state: SavedState) -> None:
         """Go on from saved state, whatever the number of tasks that saved it. Once, before the first `step`."""
         for number, task in enumerate(tasks := self.tasks):
@@ -260,6 +287,28 @@ class Operator:
 
     def close(self) -> None:
         """Give back what is not memory."""
+
+
+class WatchedTasks:
+    """See `Followed`: of tasks in this process."""
+
+    def __init__(self, tasks: Sequence[Operator], tables: Sequence[str]) -> None:
+        found = [[table for table in task.tables if table.name in tables] for task in tasks]
+        if any(table.outside is not None for task in found for table in task):
+            raise StateQueryError(
+                "the state may leave memory, and cannot be asked by key",
+                code="E4110",
+                hint="make a materialized view of what you ask for, or SET 'state.backend.type' = 'memory' for the job",
+            )
+        self._watches = [[table.watch() for table in task] for task in found]
+
+    def changes(self) -> Sequence[Sequence[TableChanges]]:
+        return [[watch.changes() for watch in task] for task in self._watches]
+
+    def close(self) -> None:
+        for task in self._watches:
+            for watch in task:
+                watch.close()
 
 
 class PiecewiseOperator(Operator):

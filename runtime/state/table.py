@@ -33,6 +33,7 @@ __all__ = [
     "OutsideRows",
     "StateTable",
     "TableChanges",
+    "TableWatch",
     "every_row",
     "shared_value",
 ]
@@ -183,11 +184,15 @@ class StateTable:
         self.outside: OutsideRows | None = None
         """Where the rest of the rows is; takes over all noting and saving."""
         self._marks: np.ndarray | None = None
+        self._watches: tuple[TableWatch, ...] = ()
         if len(set(self.schema.names)) != len(columns) or SLOT in self.schema.names:
             raise InternalError(f"the columns of state table {name} are not told apart by their names")
 
     def wrote(self, slots: np.ndarray) -> None:
-        """The rows at these slots are new or have changed. Costs nothing as long as nobody has saved the table."""
+        """The rows at these slots are new or have changed. Costs nothing as long as nobody has saved or watches the
+        table."""
+        for watch in self._watches:
+            watch.note(slots, _CHANGED)
         if self.outside is not None:
             self.outside.wrote(slots)
         elif self._marks is not None and len(slots):
@@ -195,6 +200,8 @@ class StateTable:
 
     def freed(self, slots: np.ndarray) -> None:
         """There is nothing at these slots any more."""
+        for watch in self._watches:
+            watch.note(slots, _FREED)
         if self.outside is not None:
             self.outside.freed(slots)
         elif self._marks is not None and len(slots):
@@ -242,6 +249,20 @@ class StateTable:
         names = [name if name not in taken else f"{self.owner.name}.{name}" for name in self.owner.key]
         rest = [n for n in rows.schema.names if n not in (SLOT, OWNER)]
         return pa.RecordBatch.from_arrays([*owners.columns, *(rows.column(n) for n in rest)], names=[*names, *rest])
+
+    def watch(self) -> TableWatch:
+        """Tells from now on what becomes of the table, beside `changes`; until it is closed."""
+        watch = TableWatch(self)
+        self._watches = (*self._watches, watch)
+        return watch
+
+    def unwatch(self, watch: TableWatch) -> None:
+        """Nobody asks it any more."""
+        self._watches = tuple(w for w in self._watches if w is not watch)
+
+    def rows_at(self, slots: np.ndarray) -> pa.RecordBatch:
+        """The rows at live slots: `SLOT`, then the columns."""
+        return self._rows(self._ordered(slots))
 
     def image(self) -> TableChanges:
         """All rows, without being the last save that `changes` goes on from."""
@@ -309,10 +330,7 @@ class StateTable:
 
     def _mark(self, slots: np.ndarray, mark: int) -> None:
         assert self._marks is not None
-        high = int(slots.max()) + 1
-        if high > len(self._marks):
-            self._marks = grown(self._marks, high)
-        self._marks[slots] = mark
+        self._marks = _marked(self._marks, slots, mark)
 
     def _ordered(self, slots: np.ndarray) -> np.ndarray:
         return slots if self._order is None else self._order(slots)
@@ -346,6 +364,48 @@ class StateTable:
         if column.type == type_ or (column.type == _WIDE.get(type_) and column.nbytes >= _NARROW_BYTES):
             return column
         return pc.cast(column, type_)
+
+
+class TableWatch:
+    """What becomes of a table whose rows are all in the operator's structures, for somebody beside who saves it. Asked
+    between epochs, by the thread that computes."""
+
+    def __init__(self, table: StateTable) -> None:
+        self._table = table
+        self._marks: np.ndarray | None = None
+        self._noted: list[np.ndarray] = []
+
+    def note(self, slots: np.ndarray, mark: int) -> None:
+        """The rows at slots have been written, or freed."""
+        if self._marks is not None and len(slots):
+            self._marks = _marked(self._marks, slots, mark)
+            self._noted.append(slots.copy())
+
+    def changes(self) -> TableChanges:
+        """What has changed since the last call; all rows the first time. Costs as much as has changed."""
+        table, marks, none = self._table, self._marks, np.empty(0, np.int64)
+        told, self._noted = self._noted, []
+        if marks is None or table.shared:
+            self._marks = np.zeros(0, np.int8)
+            return table.image()
+        if not told:
+            return TableChanges(table.name, table.rows_at(none), none, False)
+        noted = np.unique(np.concatenate(told))
+        kinds = marks[noted]
+        marks[noted] = _SAME
+        return TableChanges(table.name, table.rows_at(noted[kinds == _CHANGED]), noted[kinds == _FREED], False)
+
+    def close(self) -> None:
+        """It is asked no more."""
+        self._table.unwatch(self)
+
+
+def _marked(marks: np.ndarray, slots: np.ndarray, mark: int) -> np.ndarray:
+    high = int(slots.max()) + 1
+    if high > len(marks):
+        marks = grown(marks, high)
+    marks[slots] = mark
+    return marks
 
 
 def _check_bounds(name: str, column: pa.Array) -> None:

@@ -151,6 +151,19 @@ class Kept:
                     table.restore(task[table.name], None, moved)
         return operator.tables
 
+    def follow(self, name: str) -> FollowedFiles:
+        """What becomes of an operator's tables from now on, beside `save`."""
+        return FollowedFiles(self, name)
+
+    def versions(self, name: str) -> list[tuple[str, ...]]:
+        """The files of each task of an operator that has run."""
+        return [part.lineage.files for part in self._parts_of(name)]
+
+    def read(self, name: str, files: Sequence[str]) -> tuple[TableChanges, ...]:
+        """What files of one task add up to for an operator."""
+        folder = self._folder()
+        return merged([decode_changes(folder.read(file), file) for file in files]).get(name, ())
+
     def _parts_of(self, name: str) -> Iterator[_Part]:
         """The tasks of an operator that have run."""
         placed = self._layout.placed[self._number[name]]
@@ -182,6 +195,35 @@ class Kept:
             found = tuple(tuple(_whole(table, rows) for table, rows in task.items()) for task in self._base[name].tasks)
         placed = self._layout.placed[self._number[name]]
         return found + ((),) * ((1 if placed.where == "one" else self._partitions) - len(found))
+
+
+class FollowedFiles:
+    """What becomes of an operator's state in tasks, from the files in which they write it: see `Followed`. An epoch counts
+    when the driver has taken the files, so nothing is told that may be taken back."""
+
+    def __init__(self, kept: Kept, name: str) -> None:
+        self._kept = kept
+        self._name = name
+        self._seen: list[tuple[str, ...]] | None = None
+
+    def changes(self) -> Sequence[Sequence[TableChanges]] | None:
+        kept, name = self._kept, self._name
+        versions, seen = kept.versions(name), self._seen
+        self._seen = versions
+        if seen is None:
+            return kept.image(name)
+        if len(seen) != len(versions):
+            return None
+        return [self._since(before, now) for before, now in zip(seen, versions, strict=True)]
+
+    def _since(self, before: tuple[str, ...], now: tuple[str, ...]) -> tuple[TableChanges, ...]:
+        if now == before:
+            return ()
+        new = now[len(before) :] if now[: len(before)] == before else now
+        return self._kept.read(self._name, new)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def _whole(table: str, rows: pa.RecordBatch) -> TableChanges:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.operators.operator import EpochTime, Followed, Operator, StateSize
 from runtime.state.snapshot import SavedState
 from runtime.state.table import StateTable, TableChanges
 
@@ -23,6 +23,8 @@ class KeptByTasks(Protocol):
     def load(self, name: str, state: SavedState) -> None: ...
 
     def opened(self, name: str) -> Sequence[StateTable]: ...
+
+    def follow(self, name: str) -> Followed: ...
 
 
 class RemoteOperator(Operator):
@@ -64,6 +66,13 @@ class RemoteOperator(Operator):
 
     def image(self) -> tuple[tuple[TableChanges, ...], ...]:
         return self._kept.image(self._name)
+
+    @property
+    def declared_tables(self) -> Sequence[StateTable]:
+        return self.inner.tables
+
+    def follow(self, tables: Sequence[str]) -> Followed:
+        return self._kept.follow(self._name)
 
     def load(self, state: SavedState) -> None:
         self._kept.load(self._name, state)

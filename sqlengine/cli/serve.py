@@ -35,6 +35,7 @@ examples:
   sqlengine serve --postgres 0.0.0.0:5433 --users users.txt --tls-cert cert.pem --tls-key key.pem shop/
   sqlengine serve --gateway 127.0.0.1:8083 shop/      also for Flink's SQL client and JDBC driver
   sqlengine serve --web 127.0.0.1:8080 shop/          also a page for browsers, and a REST API
+  sqlengine serve --state 127.0.0.1:9069 shop/        also rows and state by key (sqlengine.state.StateClient)
   psql -h 127.0.0.1 -p 5433 -U sqlengine              connects
 
 exit status: 0 stopped by Ctrl-C or SIGTERM, 1 it could not start, 2 wrong usage"""
@@ -59,6 +60,19 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
     serve.add_argument(
         "--web", metavar="HOST:PORT", help="where browsers find the page, and programs the REST API (default: nowhere)"
     )
+    serve.add_argument(
+        "--state",
+        metavar="HOST:PORTS",
+        help="where rows and the state of jobs are read by key; of several ports (9069-9079) the first that is free "
+        "(default: nowhere)",
+    )
+    serve.add_argument(
+        "--state-threads",
+        type=int,
+        default=4,
+        metavar="N",
+        help="so many requests at --state are answered at once (default: %(default)s)",
+    )
     serve.add_argument("--init", metavar="FILE", help="run this file of SQL first")
     serve.add_argument("--users", metavar="FILE", help="who may connect, and with which password")
     serve.add_argument("--tls-cert", metavar="FILE", help="the certificate that connections are encrypted with (PEM)")
@@ -82,6 +96,8 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
                 args.max_connections,
                 args.gateway,
                 args.web,
+                args.state,
+                args.state_threads,
             ),
             options,
         ),

@@ -11,6 +11,7 @@
     system.state         which state tables there are
     system.state.<job>.<operator>.<table>   what one of them holds: of a job by name, or of a savepoint or checkpoint by
                                             its path (in backticks)
+    system.state.<job>.<table>              the same where only one operator has a table of this name
 
 A running job answers between two epochs.
 """
@@ -29,11 +30,13 @@ from runtime.core.errors import BindError, Span, did_you_mean, pointing_at
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.core.secrets import masked_text
-from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, from_arrow, timestamp, timestamp_ltz
+from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType, from_arrow, timestamp, timestamp_ltz
+from runtime.local.following import stateful
 from runtime.local.job import Job
 from runtime.local.rejected import REJECTED_SCHEMA
 from runtime.plan.identity import short_kind
 from runtime.plan.nodes import CalcExec, RejectingCalcExec
+from runtime.state.mirror import MirroredTable
 from runtime.state.table import OWNER, SLOT
 from sqlengine.database.jobs import Jobs, RunningJob
 from sqlengine.database.metrics import METRICS_SCHEMA, metrics_table
@@ -111,7 +114,15 @@ MEMORY = Schema.of(
 )
 """See `MemoryAccount`."""
 
-STATE = Schema.of(("job", STRING), ("operator", STRING), ("table", STRING), ("columns", STRING), ("rows", BIGINT))
+STATE = Schema.of(
+    ("job", STRING),
+    ("operator", STRING),
+    ("table", STRING),
+    ("key", STRING),
+    ("columns", STRING),
+    ("rows", BIGINT),
+)
+"""`key`: the columns by which the state is divided; empty where all of it belongs together."""
 
 
 class SystemTables:
@@ -149,12 +160,14 @@ class SystemTables:
             "log": lambda: (LOG, _table(LOG, [dataclasses.astuple(entry) for entry in self._log()])),
             "state": self._state,
         }
-        if len(path) == 4 and path[0] == "state":
-            return self._state_table(path[1], path[2], path[3], span)
+        if len(path) in (3, 4) and path[0] == "state":
+            return self._state_table(path[1], path[2] if len(path) == 4 else None, path[-1], span)
         if len(path) != 1 or path[0] not in tables:
             name = ".".join(path)
             hint = (
-                did_you_mean(path[0], tables) if len(path) == 1 else "state tables are system.state.job.operator.table"
+                did_you_mean(path[0], tables)
+                if len(path) == 1
+                else "state tables are system.state.job.operator.table, or system.state.job.table"
             )
             raise BindError(f'unknown table "system.{name}"', code="E1202", span=span, hint=hint)
         return tables[path[0]]()
@@ -216,13 +229,15 @@ class SystemTables:
     def _state(self) -> tuple[Schema, pa.Table]:
         rows: list[tuple[object, ...]] = []
         for name, job, running in self._all_jobs():
+            keys = {(v.name, t.name): MirroredTable.of(t).key for v, tables in stateful(job.dataflow) for t in tables}
             for operator, tables in _between_epochs(job, running, lambda job=job: _saved(job)).items():
                 for table, batches in tables.items():
                     shown = ", ".join(n for n in batches[0].schema.names if n not in (SLOT, OWNER))
-                    rows.append((name, operator, table, shown, sum(b.num_rows for b in batches)))
+                    key = ", ".join(keys.get((operator, table), ()))
+                    rows.append((name, operator, table, key, shown, sum(b.num_rows for b in batches)))
         return STATE, _table(STATE, rows)
 
-    def _state_table(self, name: str, operator: str, table: str, span: Span | None) -> tuple[Schema, pa.Table]:
+    def _state_table(self, name: str, operator: str | None, table: str, span: Span | None) -> tuple[Schema, pa.Table]:
         jobs = {found: (job, running) for found, job, running in self._all_jobs()}
         saved: Mapping[str, Mapping[str, list[pa.RecordBatch]]]
         if name in jobs:
@@ -243,6 +258,13 @@ class SystemTables:
                 span=span,
                 hint=did_you_mean(name, jobs) or "SHOW JOBS lists them",
             )
+        if operator is None:
+            having = [known for known, tables in saved.items() if table in tables]
+            if len(having) != 1:
+                hint = f"name the operator: {', '.join(having)}" if having else "system.state lists them"
+                several = f'several operators with a state table "{table}"' if having else f'no state table "{table}"'
+                raise BindError(f"{name} has {several}", code="E1202", span=span, hint=hint)
+            (operator,) = having
         if operator not in saved:
             hint = did_you_mean(operator, saved) or "system.state lists them"
             raise BindError(f'{name} has no operator "{operator}" with state', code="E1202", span=span, hint=hint)
@@ -252,8 +274,13 @@ class SystemTables:
         rows = pa.Table.from_batches(saved[operator][table])
         shown = [n for n in rows.schema.names if n not in (SLOT, OWNER)]
         rows = rows.select(shown)
-        schema = Schema(tuple(Field(n, from_arrow(rows.schema.field(n).type)) for n in shown))
+        schema = Schema(tuple(Field(n, _sql_type(rows.schema.field(n).type)) for n in shown))
         return schema, rows.cast(schema.arrow)
+
+
+def _sql_type(type_: pa.DataType) -> DataType:
+    """The type of a column of state in SQL; a sum may have more digits than a DECIMAL, and is a text then."""
+    return STRING if pa.types.is_decimal(type_) and type_.precision > 38 else from_arrow(type_)
 
 
 def _saved(job: Job) -> dict[str, dict[str, list[pa.RecordBatch]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +13,15 @@ from sqlengine.roles.authority import Authority
 from sqlengine.roles.roles import FIRST, Role
 from sqlengine.roles.verifier import Verifier
 
-__all__ = ["Access", "TooMany"]
+__all__ = ["Access", "TooMany", "is_loopback"]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine can connect to a host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class TooMany(Exception):

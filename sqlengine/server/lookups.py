@@ -20,14 +20,33 @@ _MOST = 4
 Columns = tuple[int, ...]
 
 
+_known: weakref.WeakKeyDictionary[Database, Indices] = weakref.WeakKeyDictionary()
+_guard = threading.Lock()
+
+
 class Indices:
     """The indices over tables in memory of a database, by the positions of columns. Any thread may ask."""
 
+    @staticmethod
+    def of(database: Database) -> Indices:
+        """Those of a database: all servers share them."""
+        with _guard:
+            found = _known.get(database)
+            if found is None:
+                found = _known[database] = Indices(database)
+            return found
+
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._reference = weakref.ref(database)
         self._made: weakref.WeakKeyDictionary[MemoryTable, dict[Columns, KeyedRows]] = weakref.WeakKeyDictionary()
         self._asked: weakref.WeakKeyDictionary[MemoryTable, dict[Columns, int]] = weakref.WeakKeyDictionary()
         self._guard = threading.Lock()
+
+    @property
+    def _database(self) -> Database:
+        database = self._reference()
+        assert database is not None
+        return database
 
     def find(self, table: MemoryTable, columns: Columns) -> KeyedRows | None:
         """The index, where there is one."""
@@ -54,13 +73,34 @@ class Indices:
             if counts[columns] <= _ASKED_BEFORE or table.files is not None or len(made.keys() - {columns}) >= _MOST:
                 return
             counts[columns] = 0
-            index = KeyedRows(table, columns, self._worn(table, columns))
-            with self._database.showing:
-                version = self._database.shown.versions.get(table)
-                table.tell(index)
-            if version is not None:
-                index.fill(version)
-                made[columns] = index
+            self._make(table, columns)
+
+    def made(self, table: MemoryTable, columns: Columns) -> KeyedRows | None:
+        """The index, made now where there is none, which costs as much as the table is large; None for a table that
+        readers do not see. Of too many indices the oldest goes."""
+        found = self.find(table, columns)
+        if found is not None:
+            return found
+        with self._guard:
+            found = self.find(table, columns)
+            if found is None:
+                found = self._make(table, columns)
+                made = self._made.get(table, {})
+                while len(made) > _MOST:
+                    gone = made.pop(next(iter(made)))
+                    table.tell_no_more(gone)
+            return found
+
+    def _make(self, table: MemoryTable, columns: Columns) -> KeyedRows | None:
+        index = KeyedRows(table, columns, self._worn(table, columns))
+        with self._database.showing:
+            version = self._database.shown.versions.get(table)
+            table.tell(index)
+        if version is None:
+            return None
+        index.fill(version)
+        self._made.setdefault(table, {})[columns] = index
+        return index
 
     def _worn(self, table: MemoryTable, columns: Columns) -> Callable[[KeyedRows], None]:
         asked = weakref.ref(table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import ipaddress
 import os
 import signal
 import stat
@@ -18,7 +17,7 @@ from runtime.core.rooms import Room
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.roles.roles import FIRST
 from sqlengine.roles.verifier import Verifier
-from sqlengine.server.access import Access
+from sqlengine.server.access import Access, is_loopback
 from sqlengine.server.feeds import Feeds
 from sqlengine.server.postgres.listener import PostgresServer
 from sqlengine.server.tls import Tls
@@ -26,10 +25,12 @@ from sqlengine.server.tls import Tls
 if TYPE_CHECKING:
     import sqlengine.server.gateway.listener as _listener
     import sqlengine.server.gateway.routes as _routes
+    import sqlengine.server.state.serving as _state
     import sqlengine.server.web.listener as _web
 else:
     _listener = Room("sqlengine.server.gateway.listener")
     _routes = Room("sqlengine.server.gateway.routes")
+    _state = Room("sqlengine.server.state.serving")
     _web = Room("sqlengine.server.web.listener")
 
 __all__ = ["Serving", "serve", "users_of"]
@@ -51,6 +52,8 @@ class Serving:
     max_connections: int = 1000
     gateway: str | None = None
     web: str | None = None
+    state: str | None = None
+    state_threads: int = 4
 
 
 def serve(serving: Serving, options: Mapping[str, str]) -> int:
@@ -62,7 +65,9 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
     users = None if serving.users is None else users_of(serving.users)
     tls = _tls(serving)
     addresses = {at: _address(at) for at in (serving.postgres, serving.gateway, serving.web) if at is not None}
-    reachable = [host for host, _ in addresses.values() if not _is_loopback(host)]
+    state = None if serving.state is None else _state.ports_of(serving.state)
+    hosts = [host for host, _ in addresses.values()] + ([] if state is None else [state[0]])
+    reachable = [host for host in hosts if not is_loopback(host)]
     with TableEnvironment.create(options, path=serving.database) as environment:
         if serving.init is not None:
             _run_first(environment, serving.init)
@@ -93,6 +98,10 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
             page = _web.WebServer(environment, feeds, access=access, tls=tls)
             said = f"Browsers open http{'' if tls is None else 's'}://{{0}}:{{1}}"
             ports.append(_Port("--web", page, *addresses[serving.web], said))
+        if state is not None:
+            _check_encrypted("--state", state[0], tls)
+            reader = _state.state_server(environment, state[1], access, tls, serving.state_threads)
+            ports.append(_Port("--state", reader, state[0], state[1][0], _STATE_CLIENT))
         asyncio.run(_until_stopped(ports, tls))
     return 0
 
@@ -117,6 +126,7 @@ class _Port:
 
 
 _PSQL = "PostgreSQL clients connect to {0}:{1}: psql -h {0} -p {1} -U sqlengine"
+_STATE_CLIENT = "state is read at {0}:{1}: sqlengine.state.StateClient('{0}:{1}')"
 _SQL_CLIENT = "Flink's clients connect to {0}:{1}: sql-client.sh gateway -e {0}:{1}"
 
 
@@ -126,7 +136,12 @@ def _check_http(argument: str, host: str, tls: Tls | None) -> None:
         raise OptionError(
             f"{argument} needs aiohttp, which is not installed", code="E1500", hint="pip install 'sqlengine[server]'"
         )
-    if tls is None and not _is_loopback(host):
+    _check_encrypted(argument, host, tls)
+
+
+def _check_encrypted(argument: str, host: str, tls: Tls | None) -> None:
+    """Tell whoever lets others in without."""
+    if tls is None and not is_loopback(host):
         tell(f"passwords and tokens reach {argument} without encryption; --tls-cert encrypts them")
 
 
@@ -178,13 +193,6 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or int(port) > 65_535:
         raise OptionError(f"'{text}' is no address", code="E1500", hint="write it HOST:PORT, such as 127.0.0.1:5433")
     return host.strip("[]"), int(port)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def users_of(file: str) -> dict[str, Verifier]:

@@ -20,7 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import asyncpg
+import numpy as np
 import psycopg
+
+from sqlengine.state import StateClient
 
 _KEYS = 100_000
 _ROWS = 200_000
@@ -32,12 +35,13 @@ class Server:
     """A server in a process of its own, with a table and three views over it."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "sqlengine", "serve", "--postgres", "127.0.0.1:0"]
+        command = [sys.executable, "-m", "sqlengine", "serve", "--postgres", "127.0.0.1:0", "--state", "127.0.0.1:0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         match = re.search(r"([\d.]+):(\d+)", self.process.stdout.readline())
-        assert match is not None
-        self.host, self.port = match[1], int(match[2])
+        state = re.search(r"([\d.]+:\d+)", self.process.stdout.readline())
+        assert match is not None and state is not None
+        self.host, self.port, self.state = match[1], int(match[2]), state[1]
 
     @property
     def conninfo(self) -> str:
@@ -124,6 +128,22 @@ def _pipelines(server: Server, count: int) -> None:
                     client.execute(query, (key,), prepare=True)
         seconds, processor = time.perf_counter() - start, server.processor_seconds() - processor
     _report(server, "lookups in pipelines of 1,000", "50,000/s", count, seconds, processor)
+
+
+def _batches_of_keys(server: Server, of: str, state: str, each: int, seconds: float) -> None:
+    """Keys of a view, or of the state of its job, in batches over Arrow Flight."""
+    chance = np.random.default_rng(1)
+    with StateClient(server.state) as client:
+        client.lookup(of, {"g": np.arange(each, dtype=np.int32)}, state=state)
+        start, processor, count = time.perf_counter(), server.processor_seconds(), 0
+        while time.perf_counter() - start < seconds:
+            keys = chance.integers(0, _KEYS, each, dtype=np.int32)
+            found = client.lookup(of, {"g": keys}, state=state)
+            assert found.num_rows == each
+            count += each
+        taken, processor = time.perf_counter() - start, server.processor_seconds() - processor
+    what = f"state of {of}" if state else of
+    _report(server, f"keys of {what} over Flight, {each:,} in a batch", "100,000/s", count, taken, processor)
 
 
 def _inserts(server: Server, count: int) -> None:
@@ -213,10 +233,14 @@ def main() -> None:
         server.fill()
         _concurrent(server, "lookups by 64 clients", "10,000/s", 64, 500)
         _pipelines(server, 50_000)
+        for each in (100, 1000, 10_000):
+            _batches_of_keys(server, "v", "", each, 2.0)
+            _batches_of_keys(server, "v", "groups", each, 2.0)
         _inserts(server, 500)
         _subscribers(server, 50, 5.0)
         with _arriving(server, 50_000) as arrived:
             _concurrent(server, "lookups by 64 clients while rows arrive", "p99 below 10 ms", 64, 500)
+            _batches_of_keys(server, "v", "groups", 1000, 3.0)
             print(f"    rows that arrived: {arrived():,.0f}/s   (bar: 50,000/s)")
     finally:
         server.stop()

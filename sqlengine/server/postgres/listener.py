@@ -62,7 +62,7 @@ class PostgresServer:
         self._connections: dict[int, Connection] = {}
         self._catalogues = Catalogues(environment)
         self._feeds = feeds or Feeds(environment.session.database)
-        self.lookups = Together(Indices(environment.session.database))
+        self.lookups = Together(Indices.of(environment.session.database))
         self._server: asyncio.Server | None = None
         self._served = 0
 

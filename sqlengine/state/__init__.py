@@ -1,0 +1,43 @@
+"""Read the rows of tables and views, and the state of running jobs, by key: the client of a state server.
+
+from sqlengine.state import StateClient
+"""
+
+from __future__ import annotations
+
+from sqlengine.state.client import KeysAsked, StateClient, StateInfo, epoch_of
+from sqlengine.state.failures import (
+    JobEnded,
+    Malformed,
+    NotAllowed,
+    NotQueryable,
+    NotStarted,
+    Overloaded,
+    TimedOut,
+    UnknownJob,
+    UnknownKey,
+    UnknownState,
+    Unreachable,
+    WrongKey,
+)
+from sqlengine.state.serving import serve_state
+
+__all__ = [
+    "JobEnded",
+    "KeysAsked",
+    "Malformed",
+    "NotAllowed",
+    "NotQueryable",
+    "NotStarted",
+    "Overloaded",
+    "StateClient",
+    "StateInfo",
+    "TimedOut",
+    "UnknownJob",
+    "UnknownKey",
+    "UnknownState",
+    "Unreachable",
+    "WrongKey",
+    "epoch_of",
+    "serve_state",
+]
