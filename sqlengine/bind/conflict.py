@@ -12,6 +12,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN
 from runtime.expr.nodes import Column, Expr, fresh_column
 from sqlengine.bind.binder import Binder
+from sqlengine.bind.defaults import assigned_defaults
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import Clause, QueryEnv
@@ -51,7 +52,7 @@ def bind_conflict_update(
             span=span_of(condition),
             hint="compare it with a value",
         )
-    for i, (name, value) in enumerate(statement.assignments):
+    for i, (name, value) in enumerate(assigned_defaults(statement.assignments, table)):
         if name.text not in schema.names:
             hint = did_you_mean(name.text, schema.names)
             raise BindError(f'unknown column "{name.text}"', code="E1201", span=name.span, hint=hint)

@@ -1,20 +1,21 @@
 """The source of INSERT: a query brought to the columns of the table, in their order and types.
 
-Columns go together by position, or by the column list of the statement. A column that is left out is NULL; PARTITION (k
-= v) gives columns a constant. A value is cast where Flink casts without being asked; else the whole mismatch is told,
-query and table side by side.
+Columns go together by position, or by the column list of the statement. A column that is left out is NULL, or what
+DEFAULT says of it; PARTITION (k = v) gives columns a constant. A value is cast where Flink casts without being asked;
+else the whole mismatch is told, query and table side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode, Sink
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.rooms import Room
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.constant import fold_constant
 from runtime.expr.function import FunctionRegistry
@@ -27,11 +28,23 @@ from sqlengine.bind.coerce import cast_to, with_types
 from sqlengine.bind.construct import assigned_text, cast_explicitly
 from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
-from sqlengine.catalog.objects import BindContext, CatalogTable, ComputedColumn, MetadataColumn, PhysicalColumn
+from sqlengine.catalog.objects import (
+    BindContext,
+    CatalogTable,
+    ComputedColumn,
+    MetadataColumn,
+    PhysicalColumn,
+    is_numbered,
+)
 from sqlengine.parse.constant_rows import ConstantRows
-from sqlengine.parse.nodes import TypeSpec
+from sqlengine.parse.nodes import DefaultArg, TypeSpec
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import Insert
+
+if TYPE_CHECKING:
+    import sqlengine.bind.defaults as _default_values
+else:
+    _default_values = Room("sqlengine.bind.defaults")
 
 __all__ = ["bind_insert", "bind_insert_source", "insert_columns", "partition_values"]
 
@@ -57,6 +70,8 @@ def bind_insert(
         UnsupportedError: E1619 for INSERT OVERWRITE of a table that cannot be.
         TypeMismatchError: E1313 when a value cannot become its column's type; E1314 when a NOT NULL column is left out.
     """
+    if _says_more(statement, table):
+        statement = _default_values.with_defaults(statement, table)
     target = tuple((f.name, f.type) for f in sink.schema)
     entries = statement.partition.values if statement.partition is not None else ()
     named = [(c.text, c.span) for c in statement.columns] + [(n.text, n.span) for n, _ in entries]
@@ -80,9 +95,36 @@ def bind_insert(
     query = source if source is not None else source_query(written, context)
     spans = item_spans(statement.query.query, len(query.names))
     functions = context.functions if assigns else None
-    plan = bind_insert_source(query, target, table.path.name, columns, static, spans, functions)
+    given = {*(columns or (n for n, _ in target)), *static}
+    plan = bind_insert_source(
+        query, target, table.path.name, columns, static, spans, functions, _defaults(table, given, context)
+    )
     span = statement.table.span
     return Sink(plan, sink, str(table.path), statement.overwrite, statement.on_conflict, span=span)
+
+
+def _says_more(statement: Insert, table: CatalogTable) -> bool:
+    """Whether DEFAULT stands among the values, or rows are numbered."""
+    query = statement.query.query
+    says = isinstance(query, exp.Values) and any(
+        isinstance(cell, DefaultArg)
+        for row in query.expressions
+        if isinstance(row, exp.Tuple)
+        for cell in row.expressions
+    )
+    return says or is_numbered(table)
+
+
+def _defaults(table: CatalogTable, given: Collection[str], context: BindContext) -> dict[str, Expr | None]:
+    """What the columns get of which the statement says nothing and which are not NULL then; None is a number."""
+    found: dict[str, Expr | None] = {}
+    for column in table.columns:
+        if isinstance(column, PhysicalColumn) and column.name not in given:
+            if column.default is not None:
+                found[column.name] = _default_values.bind_default(column, context, table.path.name)
+            elif column.identity is not None:
+                found[column.name] = None
+    return found
 
 
 def _check_values(statement: Insert, wanted: int, table: str) -> None:
@@ -181,16 +223,18 @@ def bind_insert_source(
     static: Mapping[str, Expr] | None = None,
     spans: Sequence[Span | None] = (),
     assigning: FunctionRegistry | None = None,
+    defaults: Mapping[str, Expr | None] | None = None,
 ) -> LogicalNode:
     """The query's plan with its columns in the target's order and types. `columns`: target columns in the order of
     the query's columns, all but the static ones when empty. `spans`: where each column of the query is written.
-    `assigning`: texts become what their columns are, as in PostgreSQL, by these functions.
+    `assigning`: texts become what their columns are, as in PostgreSQL, by these functions. `defaults`: what columns are
+    that the query does not fill, where that is not NULL; None for one that is numbered later.
     """
     static = static or {}
     places = list(spans) or [None] * len(query.names)
     known = [p for p in places if p is not None]
     whole = Span(min(p.start for p in known), max(p.end for p in known)) if known else None
-    insertion = _Insertion(query, target, table, static, assigning)
+    insertion = _Insertion(query, target, table, static, assigning, defaults or {})
     filled = list(columns) or [n for n, _ in target if n not in static]
     doubled = next((n for i, n in enumerate(filled) if n in filled[:i] or n in static), None)
     if doubled is not None:
@@ -237,6 +281,7 @@ class _Insertion:
     table: str
     static: Mapping[str, Expr]
     assigning: FunctionRegistry | None = None
+    defaults: Mapping[str, Expr | None] = field(default_factory=dict)
 
     def value(self, name: str, wanted: DataType, column: Column | None, span: Span | None) -> Expr:
         """What a column of the table gets: a constant of PARTITION, a column of the query, or NULL."""
@@ -246,6 +291,8 @@ class _Insertion:
                 return cast_explicitly(static, wanted, False, span)
             raise self._mismatch(name, static.type, wanted, span)
         if column is None:
+            if name in self.defaults:
+                return self.defaults[name] or Literal(None, wanted.with_nullable(True))
             if wanted.nullable:
                 return Literal(None, wanted)
             raise TypeMismatchError(

@@ -17,6 +17,7 @@ from runtime.plan.parts import Alignment
 from runtime.spi.lookup import LookupTable
 from runtime.spi.source import SourceTable
 from sqlengine.catalog.statistics import MeasuredTable
+from sqlengine.parse.ddl_nodes import Identity
 from sqlengine.parse.nodes import FILE_DATABASE
 from sqlengine.parse.trees import Tree
 
@@ -26,6 +27,7 @@ __all__ = [
     "CatalogTable",
     "CatalogView",
     "ComputedColumn",
+    "DefaultValue",
     "MaterializedView",
     "MetadataColumn",
     "ObjectPath",
@@ -36,6 +38,7 @@ __all__ = [
     "TableColumn",
     "TableRefresh",
     "Watermark",
+    "is_numbered",
 ]
 
 
@@ -56,12 +59,23 @@ class ObjectPath:
 
 
 @dataclass(frozen=True, slots=True)
+class DefaultValue:
+    """What a column is in a row that says nothing of it: `expression` is unbound, `text` is Flink SQL."""
+
+    expression: Tree
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PhysicalColumn:
-    """A column that the connector stores."""
+    """A column that the connector stores. What a row does not say of it is its `default`, or the next number of its
+    `identity`."""
 
     name: str
     type: DataType
     comment: str | None = None
+    default: DefaultValue | None = None
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +161,11 @@ class CatalogTable:
 
     def column(self, name: str) -> TableColumn | None:
         return next((c for c in self.columns if c.name == name), None)
+
+
+def is_numbered(table: CatalogTable) -> bool:
+    """Whether the table has an identity column."""
+    return any(isinstance(c, PhysicalColumn) and c.identity is not None for c in table.columns)
 
 
 @dataclass(frozen=True, slots=True)

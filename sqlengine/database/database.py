@@ -24,7 +24,7 @@ from runtime.expr.function import AnyFunction, FunctionRegistry
 from runtime.expr.library import builtin_functions
 from runtime.local.rejected import RejectedRows
 from sqlengine.catalog.catalog import Catalogs
-from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn, is_numbered
 from sqlengine.database.jobs import Jobs
 from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.shown import NotShown, Shown
@@ -36,14 +36,17 @@ if TYPE_CHECKING:
     import sqlengine.database.memory_accounts as _memory_accounts
     import sqlengine.database.metrics as _metrics
     import sqlengine.database.scheduler as _scheduler
+    import sqlengine.database.sequences as _sequences
     import sqlengine.roles.roles as _roles
     from sqlengine.database.durable import Durable
+    from sqlengine.database.folder.changes import Definition, Place
 else:
     _histories = Room("sqlengine.database.histories")
     _memory_accounts = Room("sqlengine.database.memory_accounts")
     _metrics = Room("sqlengine.database.metrics")
     _scheduler = Room("sqlengine.database.scheduler")
     _roles = Room("sqlengine.roles.roles")
+    _sequences = Room("sqlengine.database.sequences")
 
 __all__ = ["Database", "UserFunctionEntry"]
 
@@ -124,6 +127,7 @@ class Database:
         self._histories: _histories.Histories | None = None
         self.known_roles: _roles.Roles | None = None
         """What `roles` is, once somebody has asked for it."""
+        self._sequences: _sequences.Sequences | None = None
         self._numbers = itertools.count(_FIRST)
         self._sessions: dict[int, weakref.ref[_Joined]] = {}
         self._first_was_closed = False
@@ -154,6 +158,24 @@ class Database:
                 self.known_roles = _roles.Roles()
             return self.known_roles
 
+    @property
+    def sequences(self) -> _sequences.Sequences:
+        """The numbers of identity columns."""
+        with self._guard:
+            if self._sequences is None:
+                self._sequences = _sequences.Sequences(self)
+            return self._sequences
+
+    def forget_rows(self, storage: ObjectPath) -> None:
+        """A table is gone, or made anew: it has no rows, which are numbered from the beginning."""
+        self.memory.pop(storage, None)
+        if self._sequences is not None:
+            self._sequences.forget(storage)
+
+    def last_definitions(self) -> dict[Place, Definition]:
+        """What the log is to know of numbers when the database is closed."""
+        return {} if self._sequences is None else self._sequences.at_end()
+
     # --- what readers see
     # ---------------------------------------------------------------------------------------------------
 
@@ -181,6 +203,8 @@ class Database:
                 history=table.watermark is not None,
                 files=files,
             )
+            if is_numbered(table):
+                self.sequences.follow(table, made)
         retention = history_retention(table)
         if retention is not None:
             self.histories.keep(made, retention)

@@ -49,6 +49,7 @@ class Durable:
         self._memory: Mapping[ObjectPath, MemoryTable] = database.memory
         self._views = views = database.views
         self._moment = database.histories.moment
+        self._last_definitions = database.last_definitions
         self.kept_views = KeptViews(views)
         self.kept_histories = KeptHistories(database)
         self.checkpoint_is_wanted = False
@@ -158,7 +159,7 @@ class Durable:
         self._closed = True
         try:
             self.folder.check()
-            self.commit()
+            self.commit(self._last_definitions())
             self._settle_views(wait=True)
             self._views.catch_up()
         finally:

@@ -102,6 +102,8 @@ class Cursor:
     unfinished = False
     """Whether more is to follow the text: its last word is then not the name that it could be."""
 
+    takes_default = False
+    """Whether the word DEFAULT may be a value: within the query of an INSERT."""
     has_parameters = False
     """Whether a mark of a parameter was read."""
 

@@ -97,11 +97,23 @@ class ColumnDefinition(Node):
 
 
 @node
+class Identity(Node):
+    """`GENERATED {ALWAYS | BY DEFAULT} AS IDENTITY [(START WITH n INCREMENT BY m)]`: rows are numbered."""
+
+    always: bool = False
+    start: int = 1
+    step: int = 1
+
+
+@node
 class PhysicalColumn(ColumnDefinition):
-    """`c type [NOT NULL] [PRIMARY KEY NOT ENFORCED]`; NOT NULL is in the type, a key in the table's `primary_key`."""
+    """`c type [NOT NULL] [DEFAULT expression] [PRIMARY KEY NOT ENFORCED]`; NOT NULL is in the type, a key in the table's
+    `primary_key`."""
 
     type: DataType
     type_span: Span = field(default=_NOWHERE, compare=False)
+    default: ExpressionText | None = None
+    identity: Identity | None = None
 
 
 @node
@@ -272,6 +284,18 @@ class DropPartitions(Node):
 
 
 @node
+class AlterColumn(Node):
+    """ALTER TABLE ALTER [COLUMN] c: {SET | DROP} DEFAULT, {SET | DROP} NOT NULL or TYPE type; `what` is "DEFAULT",
+    "NULL" or "TYPE"."""
+
+    column: Name
+    what: str
+    default: ExpressionText | None = None
+    nullable: bool = True
+    type: DataType | None = None
+
+
+@node
 class RenameColumn(Node):
     """ALTER TABLE RENAME old TO new."""
 
@@ -322,6 +346,7 @@ AlterAction = (
     | AddPartitions
     | DropPartitions
     | RenameColumn
+    | AlterColumn
     | RenameTo
     | SetOptions
     | ResetOptions

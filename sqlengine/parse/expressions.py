@@ -14,7 +14,7 @@ from sqlengine.parse.cursor import RESERVED
 from sqlengine.parse.functions import FunctionGrammar
 from sqlengine.parse.lexer import COMPARISONS, CONSTANTS, END, NUMBER, OP, QUOTED, WORD, Token
 from sqlengine.parse.literals import INTERVAL_FIELDS
-from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, MapConstructor, ParameterMark, UnaryPlus
+from sqlengine.parse.nodes import DefaultArg, Difference, FunctionCall, IsJson, MapConstructor, ParameterMark, UnaryPlus
 
 __all__ = ["ExpressionGrammar"]
 
@@ -302,6 +302,8 @@ class ExpressionGrammar(FunctionGrammar):
             return literal
         if start.upper == "CASE":
             return self._case()
+        if self.takes_default and start.upper == "DEFAULT" and self.peek().upper in (",", ")"):
+            return self.place(DefaultArg(), self.advance())
         if start.upper in _WITHOUT_PARENTHESES and self.peek().upper not in ("(", "."):
             self.advance()
             return self.place(FunctionCall(this=start.text, expressions=[]), start)

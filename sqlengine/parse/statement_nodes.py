@@ -207,6 +207,7 @@ class Insert(Statement):
     `assignments` and `where` belong to DO UPDATE. `hints`: the options of an OPTIONS hint after the name.
     `returning`: SELECT without FROM, of what RETURNING says, as in UPDATE and DELETE. `replaces`: it overwrites all rows,
     of all partitions (REPLACE TABLE AS over the same files). `assigns`: texts among VALUES become what their columns are.
+    `defaults`: DEFAULT VALUES, one row of default values. `overriding`: OVERRIDING SYSTEM VALUE.
     """
 
     table: ObjectName
@@ -222,6 +223,8 @@ class Insert(Statement):
     where: ExpressionText | None = None
     replaces: bool = False
     assigns: bool = False
+    defaults: bool = False
+    overriding: bool = False
 
 
 @node

@@ -34,12 +34,14 @@ from sqlengine.parse.statement_nodes import (
 from sqlengine.parse.utility import UTILITY_WORDS, read_utility
 
 if TYPE_CHECKING:
+    import sqlengine.parse.column_rules as _rules
     import sqlengine.parse.habits as _habits
     import sqlengine.parse.model_definitions as _models
     import sqlengine.parse.parameters as _parameters
     import sqlengine.parse.prepared_statements as _prepared
     import sqlengine.parse.role_statements as _roles
 else:
+    _rules = Room("sqlengine.parse.column_rules")
     _habits = Room("sqlengine.parse.habits")
     _models = Room("sqlengine.parse.model_definitions")
     _parameters = Room("sqlengine.parse.parameters")
@@ -233,10 +235,19 @@ class StatementGrammar(MaterializedGrammar):
         columns: tuple[Name, ...] = ()
         if self.at("(") and not self._query_in_parentheses():
             columns = self.names("a column name")
-        if not self.at_query():
+        overriding = self.at("OVERRIDING") and _rules.read_overriding(self)
+        defaults = self.at("DEFAULT", "VALUES")
+        if defaults:
+            query = _rules.read_default_values(self)
+        elif self.at_query():
+            self.takes_default = self.at("VALUES")
+            query = self.query_text()
+            self.takes_default = False
+        else:
             self.fail("SELECT", "VALUES", "WITH")
-        query = self.query_text()
-        insert = Insert(table, query, columns, partition, overwrite, None, hints)
+        insert = Insert(
+            table, query, columns, partition, overwrite, None, hints, overriding=overriding, defaults=defaults
+        )
         return self.on_conflict(insert).with_(returning=self.returning())
 
     def _update(self) -> Update:

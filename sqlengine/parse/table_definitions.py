@@ -5,11 +5,13 @@ Also holds the parts that other statements share: names, options, embedded queri
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from runtime.core import types
 from runtime.core.errors import Span
+from runtime.core.rooms import Room
 from sqlengine.parse.ddl_nodes import (
     AddPartitions,
     AddParts,
@@ -45,6 +47,11 @@ from sqlengine.parse.queries import QueryGrammar
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import Insert
 
+if TYPE_CHECKING:
+    import sqlengine.parse.column_rules as _rules
+else:
+    _rules = Room("sqlengine.parse.column_rules")
+
 __all__ = ["TableGrammar"]
 
 _STRATEGIES = ("INCLUDING", "EXCLUDING", "OVERWRITING")
@@ -58,6 +65,11 @@ _FEATURES = (
     "OPTIONS",
     "WATERMARKS",
 )
+_SERIALS = {
+    **dict.fromkeys(("SERIAL", "SERIAL4"), types.INT),
+    **dict.fromkeys(("BIGSERIAL", "SERIAL8"), types.BIGINT),
+    **dict.fromkeys(("SMALLSERIAL", "SERIAL2"), types.SMALLINT),
+}
 _NEVER_OVERWRITING = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS")
 
 
@@ -255,24 +267,43 @@ class TableGrammar(QueryGrammar):
             comment = self.comment()
             return ComputedColumn(name, expression, comment=comment, span=self.span_from(start)), None
         type_start = self.token
-        data_type = self.data_type()
+        serial = self.at_serial()
+        data_type = _SERIALS[self.advance().upper] if serial else self.data_type()
         type_span = self.span_from(type_start)
-        if self.match("METADATA"):
+        if not serial and self.match("METADATA"):
             key = self.string().value if self.match("FROM") else None
             virtual = self.match("VIRTUAL")
             column = MetadataColumn(
                 name, data_type, key, virtual, type_span, comment=self.comment(), span=self.span_from(start)
             )
             return column.with_(span=self.span_from(start)), None
+        column = PhysicalColumn(name, data_type, type_span)
         primary: PrimaryKey | None = None
-        if self.at("CONSTRAINT") or self.at("PRIMARY"):
+        while not self.at_any(",", ")"):
             at = self.token
-            constraint = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
-            self.expect("PRIMARY", "KEY")
-            self._not_enforced(among)
-            primary = PrimaryKey((name,), constraint, self.span_from(at))
-        comment = self.comment()
-        return PhysicalColumn(name, data_type, type_span, comment=comment, span=self.span_from(start)), primary
+            if self.at("CONSTRAINT") or self.at("PRIMARY"):
+                constraint = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
+                self.expect("PRIMARY", "KEY")
+                self._not_enforced(among)
+                primary = PrimaryKey((name,), constraint, self.span_from(at))
+            elif self.at_any("DEFAULT", "GENERATED", "NOT", "NULL"):
+                column = _rules.read_rule(self, column)
+            else:
+                break
+        if serial:
+            column = _rules.numbered(self, column)
+        return column.with_(comment=self.comment(), span=self.span_from(start)), primary
+
+    def at_serial(self) -> bool:
+        """Whether `serial` or its like stands here: a type of integers whose values are numbers in a row."""
+        return self.token.kind is WORD and self.token.upper in _SERIALS and self.peek().upper != "("
+
+    def default_text(self) -> ExpressionText:
+        """The expression of DEFAULT: what follows of a comparison or condition is a rule of the column."""
+        start = self.token
+        tree = self.additive()
+        span = self.span_from(start)
+        return ExpressionText(tree, self.slice(span), span)
 
     def _table_key(self, among: Elements | None = None) -> PrimaryKey:
         start = self.token
@@ -340,7 +371,7 @@ class TableGrammar(QueryGrammar):
         """From after the word TABLE on."""
         if_exists = self.match("IF", "EXISTS")
         name = self.object_name("the name of the table")
-        word = self.expect_any("ADD", "MODIFY", "DROP", "RENAME", "SET", "RESET")
+        word = self.expect_any("ADD", "MODIFY", "DROP", "RENAME", "SET", "RESET", "ALTER")
         match word:
             case "ADD":
                 action = self._add_partitions() if self.at_any("PARTITION", "IF") else self._parts(AddParts)
@@ -350,7 +381,10 @@ class TableGrammar(QueryGrammar):
                 action = self._drop()
             case "RENAME" if self.match("TO"):
                 action = RenameTo(self.object_name("the new name"))
+            case "ALTER":
+                action = _rules.read_alter_column(self)
             case "RENAME":
+                self.match("COLUMN")
                 old = self.name("a column name")
                 self.expect("TO")
                 action = RenameColumn(old, self.name("the new name"))
@@ -432,7 +466,7 @@ class TableGrammar(QueryGrammar):
         while not found or self.match(","):
             name = self.name("a column name")
             self.expect("=")
-            found.append((name, self.expression_text()))
+            found.append((name, _rules.read_default(self) if self.at("DEFAULT") else self.expression_text()))
         return tuple(found)
 
     def on_conflict(self, insert: Insert) -> Insert:

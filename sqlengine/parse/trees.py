@@ -13,7 +13,16 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.nodes import Assigned, TypeSpec
 from sqlengine.parse.spans import span_of
 
-__all__ = ["Tree", "delete_query", "is_values", "returning_query", "select_all", "update_query", "where_equal"]
+__all__ = [
+    "Tree",
+    "delete_query",
+    "has_order",
+    "is_values",
+    "returning_query",
+    "select_all",
+    "update_query",
+    "where_equal",
+]
 
 Tree = exp.Expr
 """A query or expression as the parser gives it."""
@@ -27,6 +36,11 @@ def select_all(path: tuple[str, str, str]) -> exp.Select:
 def is_values(query: Tree) -> bool:
     """Whether a query is VALUES."""
     return isinstance(query, exp.Values)
+
+
+def has_order(query: Tree) -> bool:
+    """Whether ORDER BY, and no LIMIT, stands at the end of a query."""
+    return bool(query.args.get("order")) and not query.args.get("limit") and not query.args.get("fetch")
 
 
 def where_equal(query: Tree, values: Sequence[tuple[str, Tree]]) -> Tree:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +22,21 @@ from runtime.core.errors import (
     did_you_mean,
     pointing_at,
 )
+from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import Cast, InputRef
 from runtime.expr.typing import implicit_cast
 from sqlengine.api.result import Result
-from sqlengine.catalog.objects import CatalogTable, ComputedColumn, TableColumn, TableDistribution
+from sqlengine.catalog.objects import (
+    CatalogTable,
+    ComputedColumn,
+    DefaultValue,
+    PhysicalColumn,
+    TableColumn,
+    TableDistribution,
+    is_numbered,
+)
 from sqlengine.catalog.statistics import MeasuredTable
 from sqlengine.database.maintained_view import MOST_GATHERED
 from sqlengine.database.session import Session, physical_schema
@@ -42,6 +52,11 @@ from sqlengine.statements.tables import (
     get_table,
 )
 from sqlengine.statements.view_options import keep_history
+
+if TYPE_CHECKING:
+    import sqlengine.statements.column_values as _column_values
+else:
+    _column_values = Room("sqlengine.statements.column_values")
 
 __all__ = ["alter_table"]
 
@@ -64,7 +79,7 @@ def _change(table: CatalogTable, action: ddl.AlterAction, session: Session) -> N
     changed = checked_table(_changed(table, action), session)
     if isinstance(action, ddl.SetOptions | ddl.ResetOptions):
         check_connector(changed, session, action.options if isinstance(action, ddl.SetOptions) else ())
-    if changed.columns != table.columns or _kept_as(changed) != _kept_as(table):
+    if _declared(changed) != _declared(table) or _kept_as(changed) != _kept_as(table):
         _check_unread(table, session)
     if table.storage in session.memory and _kept_as(changed) != _kept_as(table):
         renamed = action if isinstance(action, ddl.RenameColumn) else None
@@ -72,6 +87,11 @@ def _change(table: CatalogTable, action: ddl.AlterAction, session: Session) -> N
     session.catalogs.replace(replace(changed, measured=_still_measured(table, changed)))
     if changed.connector is None and isinstance(action, ddl.SetOptions | ddl.ResetOptions):
         keep_history(changed, session)
+
+
+def _declared(table: CatalogTable) -> list[TableColumn]:
+    """The columns as readers know them: without what new rows have of which an INSERT says nothing."""
+    return [replace(c, default=None, identity=None) if isinstance(c, PhysicalColumn) else c for c in table.columns]
 
 
 def _still_measured(before: CatalogTable, after: CatalogTable) -> MeasuredTable | None:
@@ -120,6 +140,8 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
                 partitioned_by=tuple(new.text if k == old.text else k for k in table.partitioned_by),
                 distribution=_with_renamed(table.distribution, old.text, new.text),
             )
+        case ddl.AlterColumn():
+            return _with_column(table, action)
         case ddl.SetOptions(options=options):
             return replace(table, options={**table.options, **st.options_dict(options)})
         case ddl.ResetOptions(keys=keys):
@@ -142,6 +164,42 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
                 if isinstance(action, ddl.DropPartitions)
                 else "INSERT INTO ... PARTITION (...)",
             )
+
+
+def _with_column(table: CatalogTable, action: ddl.AlterColumn) -> CatalogTable:
+    """The table with another default value, type or NOT NULL of a column."""
+    found = _column(table, action.column)
+    if not isinstance(found, PhysicalColumn):
+        raise CatalogError(
+            f'column "{found.name}" is computed or metadata, and has neither a default value nor NOT NULL',
+            code="E1415",
+            span=action.column.span,
+            hint="MODIFY changes it",
+        )
+    match action.what:
+        case "DEFAULT":
+            given = action.default
+            if found.identity is not None:
+                raise CatalogError(
+                    f'column "{found.name}" is numbered, and has no default value',
+                    code="E1415",
+                    span=action.column.span,
+                    hint=f"MODIFY {found.name} {found.type} makes it a plain column",
+                )
+            new = replace(found, default=None if given is None else DefaultValue(given.expression, given.text))
+        case "NULL":
+            if action.nullable and (found.name in table.primary_key or found.identity is not None):
+                raise CatalogError(
+                    f'column "{found.name}" is part of the primary key, or numbered, and stays NOT NULL',
+                    code="E1415",
+                    span=action.column.span,
+                    hint="DROP PRIMARY KEY first",
+                )
+            new = replace(found, type=found.type.with_nullable(action.nullable))
+        case _:
+            assert action.type is not None
+            new = replace(found, type=action.type.with_nullable(found.type.nullable))
+    return replace(table, columns=tuple(new if c is found else c for c in table.columns))
 
 
 def _added(table: CatalogTable, action: ddl.AddParts) -> CatalogTable:
@@ -314,6 +372,8 @@ def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> None
     session.catalogs.create(renamed, span=action.name.span)
     session.catalogs.remove(table)
     contents = session.memory.pop(table.storage, None)
+    for column in renamed.columns if is_numbered(renamed) else ():
+        session.database.sequences.move((table.storage, column.name), (renamed.storage, column.name))
     if contents is not None:
         contents.name = str(renamed.path)
         session.memory[renamed.storage] = contents
@@ -329,12 +389,21 @@ def _follow_contents(
     old = session.memory[before.storage]
     old_names = {renamed.new.text: renamed.old.text} if renamed is not None else {}
     schema = physical_schema(after)
+    if renamed is not None:
+        sequences = session.database.sequences if is_numbered(after) else None
+        if sequences is not None:
+            sequences.move((before.storage, renamed.old.text), (after.storage, renamed.new.text))
+    changes = None if session.epoch is None else session.epoch.find(before.storage)
+
+    def added(name: str, count: int) -> pa.Array:
+        column = after.column(name)
+        assert isinstance(column, PhysicalColumn)
+        return _column_values.added_values(after, column, count, session, open_rows=changes is not None)
 
     def converted(rows: pa.Table, kinds: np.ndarray | None = None) -> ChangelogBatch:
-        columns = [_converted(rows, old.schema, old_names.get(f.name, f.name), f, session) for f in schema]
+        columns = [_converted(rows, old.schema, old_names.get(f.name, f.name), f, session, added) for f in schema]
         return ChangelogBatch.of(columns, schema, kinds)
 
-    changes = None if session.epoch is None else session.epoch.find(before.storage)
     batches = () if changes is None else changes.batches
     new = session.database.new_table(after, session.options)
     beside = session.views.lock.held_once and len(old) + sum(map(len, batches)) > MOST_GATHERED
@@ -354,18 +423,21 @@ def _reopened(table: MemoryTable, pending: Sequence[ChangelogBatch]) -> OpenChan
     return changes
 
 
-def _converted(rows: pa.Table, old: Schema, name: str, field: Field, session: Session) -> pa.Array:
-    """The values of a column, from those of the column `name` that there was."""
+def _converted(
+    rows: pa.Table, old: Schema, name: str, field: Field, session: Session, added: Callable[[str, int], pa.Array]
+) -> pa.Array:
+    """The values of a column, from those of the column `name` that there was; of a new one they are `added`."""
     target = field.type
     position = old.index_of(name)
     if position < 0:
-        if not target.nullable and rows.num_rows:
+        values = added(name, rows.num_rows)
+        if not target.nullable and values.null_count:
             raise TypeMismatchError(
                 f'column "{name}" is NOT NULL, but the table has rows without it',
                 code="E1431",
-                hint="add it as nullable",
+                hint="add it as nullable, or with a DEFAULT",
             )
-        return pa.nulls(rows.num_rows, target.arrow)
+        return values
     source = old[position].type
     if source.with_nullable(True) != target.with_nullable(True) and not implicit_cast(source, target):
         raise TypeMismatchError(

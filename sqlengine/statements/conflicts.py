@@ -16,7 +16,6 @@ import pyarrow as pa
 from connectors.memory import OpenChanges
 from connectors.values.constants import ConstantTable
 from planner.logical.nodes import Project, Scan
-from planner.lower.sink import NOT_NULL_ENFORCER
 from runtime.core.changelog import INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import ExpressionError, PlanningError, UnsupportedError
 from runtime.core.schema import Schema
@@ -26,10 +25,8 @@ from runtime.eval.evaluator import Evaluator
 from runtime.expr.nodes import Column, Expr
 from runtime.expr.rewrite import to_input_refs
 from runtime.kernels.grouping import distinct_rows
-from runtime.plan.nodes import SourceExec
-from runtime.plan.walk import walk
 from runtime.state.keyed import KeyIndex
-from sqlengine.api.result import Result, sorted_positions
+from sqlengine.api.result import Result
 from sqlengine.bind.conflict import bind_conflict_update
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.binding import Binding
@@ -40,9 +37,9 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.parameters import marks_of
 from sqlengine.statements.constant_rows import constant_rows
 from sqlengine.statements.epochs import in_epoch, together
+from sqlengine.statements.inserted_rows import inserted_rows, without_null
 from sqlengine.statements.parameter_rows import parameter_rows
-from sqlengine.statements.planning import plan_inserted
-from sqlengine.statements.row_changes import computed_rows, is_short
+from sqlengine.statements.row_changes import is_short
 from sqlengine.text.amounts import counted_rows
 
 __all__ = ["bound_update", "insert_on_conflict"]
@@ -114,9 +111,8 @@ def _inserted(
     statement: st.Insert, plain: st.Insert, session: Session, table: CatalogTable, needed: bool
 ) -> Result | None:
     """The same for rows of a query, in the order of its ORDER BY; None for one that does not end."""
-    session.to_write(table)
-    planned = plan_inserted(session, plain, table)
-    if not all(node.table.bounded for node in walk(planned.physical) if isinstance(node, SourceExec)):
+    rows = inserted_rows(plain, session, table)
+    if rows is None:
         if not needed:
             return None
         raise UnsupportedError(
@@ -126,10 +122,7 @@ def _inserted(
             hint="ON CONFLICT DO NOTHING and DO ERROR of a job are about the rows of the job; without ON CONFLICT the last "
             "row of a key stays",
         )
-    rows = computed_rows(planned.physical, planned.schema, session)
-    if planned.order:
-        rows = rows.take(pa.array(sorted_positions(rows, planned.order)))
-    return _write(statement, session, table, rows.select(list(range(planned.visible))), str(table.path))
+    return _write(statement, session, table, rows, str(table.path))
 
 
 def _write(
@@ -138,7 +131,7 @@ def _write(
     """Insert rows that have the columns of the table. `counted`: the name of the count's column."""
     contents = session.to_write(table)
     assert isinstance(contents, OpenChanges)
-    rows = _without_null(contents, contents.table.exactly(rows), session)
+    rows = without_null(contents, contents.table.exactly(rows), session)
     changes = _changes(statement, session, table, contents, rows) if rows.num_rows else None
     count = 0
     if changes is not None and len(changes):
@@ -146,21 +139,6 @@ def _write(
         count = int(np.count_nonzero(changes.kinds_or_inserts() != UPDATE_BEFORE))
     summary = f"{counted_rows(count)} written to {table.path.name}"
     return Result.table(Schema.of((counted, BIGINT.not_null())), [[count]], summary=summary)
-
-
-def _without_null(contents: OpenChanges, rows: pa.RecordBatch, session: Session) -> pa.RecordBatch:
-    """The rows that NOT NULL columns take."""
-    missing = np.zeros(rows.num_rows, np.bool_)
-    for column, f in zip(rows.columns, contents.schema, strict=True):
-        if not f.type.nullable and column.null_count:
-            if session.options.get(NOT_NULL_ENFORCER).upper() != "DROP":
-                raise ExpressionError(
-                    f'column "{f.name}" of {contents.name} is NOT NULL, and {column.null_count} of the rows would have no value',
-                    code="E2011",
-                    hint="leave such rows out with WHERE, or use COALESCE",
-                )
-            missing |= np.asarray(column.is_null())
-    return rows.take(pa.array(np.flatnonzero(~missing))) if missing.any() else rows
 
 
 def _changes(

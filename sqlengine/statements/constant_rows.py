@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from connectors.values.constants import ConstantTable
 from planner.logical.nodes import LogicalNode, Project, Scan
 from planner.lower.sink import UPSERT_MATERIALIZE
 from runtime.core.errors import ExpressionError, Span
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.context import BatchContext
@@ -22,13 +24,18 @@ from runtime.expr.rewrite import to_input_refs
 from runtime.expr.typing import implicit_cast
 from sqlengine.bind import bind_insert
 from sqlengine.bind.constants import ConstantColumn, constant_columns, constant_query
-from sqlengine.catalog.objects import CatalogTable
+from sqlengine.catalog.objects import CatalogTable, PhysicalColumn, is_numbered
 from sqlengine.database.binding import Binding
 from sqlengine.database.recovery import savepoint_named
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.constant_rows import ConstantRows, only_constants
 from sqlengine.verify.options import VERIFY
+
+if TYPE_CHECKING:
+    import sqlengine.statements.row_numbers as _row_numbers
+else:
+    _row_numbers = Room("sqlengine.statements.row_numbers")
 
 __all__ = ["constant_rows", "needs_job"]
 
@@ -45,7 +52,8 @@ def constant_rows(session: Session, statement: st.Insert, target: CatalogTable) 
     found = constant_columns(written, session.time_zone)
     if found is None:
         return None
-    direct = _direct(statement, contents.schema, found, session.time_zone)
+    filled = any(isinstance(c, PhysicalColumn) and (c.default or c.identity) for c in target.columns)
+    direct = None if filled else _direct(statement, contents.schema, found, session.time_zone)
     if direct is not None:
         return pa.RecordBatch.from_arrays(direct, names=list(contents.schema.names))
     query = constant_query(found)
@@ -58,11 +66,14 @@ def constant_rows(session: Session, statement: st.Insert, target: CatalogTable) 
         columns = rows.columns
     else:
         refs = [to_input_refs(value, scan.columns) for value in values]
+        context = BatchContext(rows.num_rows, session.time_zone, session.clock.now() if filled else 0)
         try:
-            columns = Evaluator(refs, session.functions).evaluate(rows, BatchContext(rows.num_rows, session.time_zone))
+            columns = Evaluator(refs, session.functions).evaluate(rows, context)
         except ExpressionError as error:
             error.span = error.span or _place(written, scan, values, session.time_zone)
             raise
+    if is_numbered(target):
+        columns = _row_numbers.numbered_columns(session, statement, target, columns)
     schema = sink.schema
     if any(column.null_count and not f.type.nullable for f, column in zip(schema, columns, strict=True)):
         return None

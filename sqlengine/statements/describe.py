@@ -13,11 +13,19 @@ from runtime.expr.function import ScalarFunction
 from runtime.spi.statistics import TableStatistics
 from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
-from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
+from sqlengine.catalog.objects import (
+    CatalogTable,
+    CatalogView,
+    ComputedColumn,
+    MaterializedView,
+    MetadataColumn,
+    PhysicalColumn,
+)
 from sqlengine.database.jobs import RunningJob
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.nodes import FILE_DATABASE
+from sqlengine.statements.create_text import identity_text
 from sqlengine.statements.planning import object_schema
 from sqlengine.text.cells import watermark_text
 from sqlengine.text.functions import function_kind, signature_texts
@@ -143,6 +151,10 @@ def column_rows(session: Session, thing: CatalogObject) -> list[tuple[Any, ...]]
         elif isinstance(declared, MetadataColumn):
             origin = f" FROM '{declared.key}'" if declared.key != declared.name else ""
             extras = f"METADATA{origin}{' VIRTUAL' if declared.virtual else ''}"
+        elif isinstance(declared, PhysicalColumn) and declared.default is not None:
+            extras = f"DEFAULT {declared.default.text}"
+        elif isinstance(declared, PhysicalColumn) and declared.identity is not None:
+            extras = identity_text(declared.identity)
         mark = watermark.text if watermark is not None and watermark.column == (column.name,) else None
         type_text = column.type.with_nullable(True).summary
         key_text = f"PRI({', '.join(key)})" if column.name in key else None

@@ -25,7 +25,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
 from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
-from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, is_numbered
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place, Storage
 from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings
@@ -138,6 +138,9 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
                 else:
                     keep(place, text, thing.path.catalog, thing.path.database)
                 durable.known[place] = thing, found[place]
+            for table in database.objects.values():
+                if isinstance(table, CatalogTable) and is_numbered(table):
+                    found.update(session.database.sequences.definitions(table))
     for name, function in session.database.user_functions.items():
         keep(("function", name), f"CREATE FUNCTION {quoted(name)} AS {literal(function.path)} LANGUAGE PYTHON")
     if session.database.known_roles is not None:
@@ -198,6 +201,8 @@ def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -
             carry_out(parse_statement(definitions[place].text), session)
     for place in (*places.get("table", []), *places.get("view", [])):
         _declare(session, durable, place, definitions[place])
+    for place in places.get("sequence", []):
+        session.database.sequences.restore(place, definitions[place])
     for storage, rows in stored.tables.items():
         batches = [*rows.before, *(batch for _, changes in rows.after for batch in changes)]
         if batches:

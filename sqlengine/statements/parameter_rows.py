@@ -13,7 +13,7 @@ from runtime.eval.context import BatchContext
 from runtime.eval.evaluator import Evaluator
 from runtime.expr.analysis import contains, is_deterministic, is_dynamic
 from runtime.expr.nodes import ColumnRef, Expr, InputRef, Parameter, SubqueryExpr, transform
-from sqlengine.catalog.objects import CatalogTable
+from sqlengine.catalog.objects import CatalogTable, is_numbered
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import Session
 from sqlengine.parameters.binding import Parameters, Slot
@@ -22,6 +22,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import is_values
 from sqlengine.statements.constant_rows import needs_job
 from sqlengine.statements.planning import bound_insert
+from sqlengine.statements.row_numbers import numbered_columns
 
 __all__ = ["parameter_rows"]
 
@@ -54,6 +55,8 @@ def parameter_rows(
     count = parameters.count_of_rows
     parameters.slots = list(kept.slots)
     columns = kept.row.evaluate(value_rows(parameters, count), BatchContext(count, session.time_zone))
+    if is_numbered(target):
+        columns = numbered_columns(session, statement, target, columns)
     schema = session.memory_table(target).schema
     if any(column.null_count and not f.type.nullable for f, column in zip(schema, columns, strict=True)):
         return None

@@ -218,6 +218,15 @@ def _without_top_sort(plan: LogicalNode) -> tuple[LogicalNode, tuple[SortKey, ..
             hidden = [k.expr for k in keys if isinstance(k.expr, ColumnRef) and k.expr.id not in shown]
             extra = tuple((Column(r.id, r.name, r.type), r) for r in dict.fromkeys(hidden))
             return Project(source, items + extra), keys
+        case Project(input=Project(input=Sort()) as inner, items=items):
+            # The columns of a table that is written, over those of the query.
+            source, keys = _without_top_sort(inner)
+            if source is inner:
+                return plan, ()
+            shown = {column.id for column, _ in items}
+            hidden = [k.expr for k in keys if isinstance(k.expr, ColumnRef) and k.expr.id not in shown]
+            extra = tuple((Column(r.id, r.name, r.type), r) for r in dict.fromkeys(hidden))
+            return Project(source, items + extra), keys
         case Project(input=Sort(keys=keys), items=items):
             shown = {column.id for column, _ in items}
             return plan, keys if all(isinstance(k.expr, ColumnRef) and k.expr.id in shown for k in keys) else ()

@@ -29,21 +29,24 @@ from runtime.local.job import Job
 from runtime.plan.nodes import PhysicalNode, SourceExec
 from runtime.plan.walk import walk_all
 from sqlengine.api.result import Result
-from sqlengine.catalog.objects import CatalogTable, MaterializedView
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, is_numbered
 from sqlengine.database.jobs import Begun, RunningJob
 from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.database.session import RUNTIME_MODE, Session
 from sqlengine.options.database import WEIGHT
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.trees import has_order
 from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import Planned, plan_insert, plan_query, plan_statement_set
 from sqlengine.text.amounts import counted_rows
 
 if TYPE_CHECKING:
+    import sqlengine.bind.defaults as _defaults
     import sqlengine.database.driving as _driving
     import sqlengine.statements.conflicts as _conflicts
     import sqlengine.statements.create_text as _create_text
+    import sqlengine.statements.inserted_rows as _inserted_rows
     import sqlengine.statements.lasting_jobs as _lasting_jobs
     import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.row_changes as _row_changes
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 else:
     _driving = Room("sqlengine.database.driving")
     _conflicts = Room("sqlengine.statements.conflicts")
+    _defaults = Room("sqlengine.bind.defaults")
+    _inserted_rows = Room("sqlengine.statements.inserted_rows")
     _create_text = Room("sqlengine.statements.create_text")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
     _attach = Room("sqlengine.verify.attach")
@@ -224,7 +229,18 @@ def insert(statement: st.Insert, session: Session, *, again: str = "") -> Result
         if done is not None:
             return done
     known = _row_changes.insert_known(statement, session, table)
+    if known is None and table.connector is None and (_is_left_to_number(statement, table) or _is_sorted(statement)):
+        return _inserted_rows.insert_computed(statement, session, table)
     return run_writing(Inserts([(statement, table)], statement.text), session) if known is None else known
+
+
+def _is_left_to_number(statement: st.Insert, table: CatalogTable) -> bool:
+    return is_numbered(table) and bool(_defaults.left_to_number(statement, table))
+
+
+def _is_sorted(statement: st.Insert) -> bool:
+    """Whether the rows of an INSERT have an order, as only input that ends has: by it they are numbered and kept."""
+    return not statement.overwrite and has_order(statement.query.query)
 
 
 def statement_set(statement: st.StatementSet, session: Session, *, again: str = "") -> Result:
@@ -238,7 +254,15 @@ def statement_set(statement: st.StatementSet, session: Session, *, again: str = 
                 span=inner.span,
                 hint="put the others before it",
             )
-        inserts.append((inner, target_table(session, inner)))
+        table = target_table(session, inner)
+        if _is_left_to_number(inner, table):
+            raise UnsupportedError(
+                f'the rows of "{table.path.name}" are numbered, by an INSERT alone',
+                code="E1607",
+                span=inner.table.span,
+                hint="take it out of the statement set",
+            )
+        inserts.append((inner, table))
     if not inserts:
         raise UnsupportedError(
             "the statement set is empty", code="E1606", span=statement.span, hint="put INSERT statements before END"

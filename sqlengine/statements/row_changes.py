@@ -24,6 +24,7 @@ from runtime.core.types import BIGINT
 from runtime.local.job import Job
 from runtime.plan.nodes import PhysicalNode
 from sqlengine.api.result import Result, fold
+from sqlengine.bind.defaults import assigned_defaults
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 else:
     _parameter_rows = Room("sqlengine.statements.parameter_rows")
 
-__all__ = ["computed_rows", "delete", "insert_known", "is_short", "truncate", "update"]
+__all__ = ["change_rows", "computed_rows", "delete", "insert_known", "is_short", "truncate", "update"]
 
 _SHORT_TEXT = 1000
 """Characters of the VALUES of an INSERT that is carried out together with others."""
@@ -61,7 +62,7 @@ def insert_known(statement: st.Insert, session: Session, table: CatalogTable) ->
         session.jobs.next_id()
         changes, told = ChangelogBatch(rows), f"written to {table.path.name}"
         return in_epoch(
-            session, lambda: _change(session, session.to_write(table), changes, told, str(table.path)), blind=True
+            session, lambda: change_rows(session, session.to_write(table), changes, told, str(table.path)), blind=True
         )
 
     return together(session, write, table.storage) if is_short(statement, session, table) else write()
@@ -105,6 +106,7 @@ def update(statement: st.Update, session: Session) -> Result:
 
 def _update(statement: st.Update, session: Session) -> Result:
     table, contents = _memory_target(session, statement.table, "UPDATE")
+    statement = statement.with_(assignments=assigned_defaults(statement.assignments, table))
     names = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
     for name, _ in statement.assignments:
         if name.text not in names:
@@ -126,7 +128,7 @@ def _update(statement: st.Update, session: Session) -> Result:
     before = ChangelogBatch(_renamed(old, names), np.full(count, UPDATE_BEFORE, dtype=np.int8))
     after = ChangelogBatch(_renamed(new, names), np.full(count, UPDATE_AFTER, dtype=np.int8))
     pairs = ChangelogBatch.concat([before, after]).take(np.arange(2 * count).reshape(2, count).T.ravel())
-    return _change(session, contents, pairs, f"updated in {table.path.name}")
+    return change_rows(session, contents, pairs, f"updated in {table.path.name}")
 
 
 def _check_not_null(contents: MemoryTable | OpenChanges, rows: pa.RecordBatch) -> None:
@@ -147,7 +149,7 @@ def delete(statement: st.Delete, session: Session) -> Result:
 def _delete(statement: st.Delete, session: Session) -> Result:
     table, contents = _memory_target(session, statement.table, "DELETE")
     rows = _rows_now(session, delete_query(statement, table.path.parts, contents.schema))
-    return _change(
+    return change_rows(
         session,
         contents,
         ChangelogBatch(_renamed(rows, list(contents.schema.names)), np.full(rows.num_rows, DELETE, dtype=np.int8)),
@@ -165,8 +167,8 @@ def _truncate(statement: st.Truncate, session: Session) -> Result:
     done = f"deleted from {table.path.name}"
     rows = session.snapshot(table).rows.combine_chunks().to_batches()
     if not rows:
-        return _change(session, contents, ChangelogBatch.empty(contents.schema), done)
-    return _change(
+        return change_rows(session, contents, ChangelogBatch.empty(contents.schema), done)
+    return change_rows(
         session,
         contents,
         ChangelogBatch(rows[0], np.full(rows[0].num_rows, DELETE, dtype=np.int8)),
@@ -194,7 +196,7 @@ def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(rows.columns, names=names)
 
 
-def _change(
+def change_rows(
     session: Session, contents: MemoryTable | OpenChanges, batch: ChangelogBatch, done: str, counted: str = "rows"
 ) -> Result:
     """Apply a change of so many rows; an updated row counts once. `counted`: the name of the count's column."""

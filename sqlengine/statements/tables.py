@@ -31,12 +31,14 @@ from sqlengine.catalog.objects import (
     CatalogTable,
     CatalogView,
     ComputedColumn,
+    DefaultValue,
     MaterializedView,
     MetadataColumn,
     PhysicalColumn,
     TableColumn,
     TableDistribution,
     Watermark,
+    is_numbered,
 )
 from sqlengine.database.open_views import check_unchanged
 from sqlengine.database.session import Session
@@ -50,10 +52,12 @@ from sqlengine.statements.queries import insert_query
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
     import sqlengine.database.inferred_tables as _inferred_tables
+    import sqlengine.statements.column_values as _column_values
     import sqlengine.statements.foreign_tables as _foreign_tables
     import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.view_options as _view_options
 else:
+    _column_values = Room("sqlengine.statements.column_values")
     _query_reads = Room("sqlengine.statements.query_reads")
     _filling = Room("sqlengine.database.filling")
     _foreign_tables = Room("sqlengine.statements.foreign_tables")
@@ -89,7 +93,7 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
             replaces = statement.replace and _takes_over_files(table, session)
             result = insert_query(session, table, statement.query, statement.text, replaces=replaces)
     else:
-        session.memory.pop(table.storage, None)
+        session.database.forget_rows(table.storage)
         if table.connector is None:
             session.memory_table(table)
     session.catalogs.replace(table)
@@ -143,6 +147,8 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
     if statement.like is not None:
         table = _merged_like(table, statement.like, session)
     if statement.query is not None:
+        if is_numbered(table):
+            _column_values.refuse_from_query(statement.name.span)
         if statement.follows:
             _check_goes_on(statement.query, session)
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
@@ -212,7 +218,7 @@ def drop_table(statement: st.DropTable, session: Session) -> Result:
         )
     _check_unread(table, statement.name.span, session)
     check_unchanged(table.storage, session.epoch, statement.name.span)
-    session.memory.pop(table.storage, None)
+    session.database.forget_rows(table.storage)
     session.catalogs.remove(table)
     return Result.ok()
 
@@ -257,7 +263,9 @@ def catalog_column(column: ddl.ColumnDefinition) -> TableColumn:
     name = column.name.text
     match column:
         case ddl.PhysicalColumn():
-            return PhysicalColumn(name, column.type, column.comment)
+            given = column.default
+            default = None if given is None else DefaultValue(given.expression, given.text)
+            return PhysicalColumn(name, column.type, column.comment, default, column.identity)
         case ddl.MetadataColumn():
             return MetadataColumn(name, column.type, column.key or name, column.virtual, column.comment)
         case ddl.ComputedColumn():
@@ -343,6 +351,9 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
             check_memory_table(table)
     with pointing_at(_place_of_watermark(statement)):
         check_declaration(session, table)
+    if any(isinstance(c, PhysicalColumn) and (c.default or c.identity) for c in columns):
+        with pointing_at(statement.name.span if statement is not None else None):
+            _column_values.check_values(table, session)
     return table
 
 

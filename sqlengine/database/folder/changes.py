@@ -57,6 +57,7 @@ JOB_KINDS = ("job", "checkpoint", "failure")
 """What is known of a job: its statement, the number of the checkpoint that counts, why it has failed."""
 KINDS = (
     "catalog", "database", "table", "view", "materialized view", "function", "model", "connection", "procedure", "role", "token",
+    "sequence",
     *JOB_KINDS,
 )  # fmt: skip
 """What is defined."""
@@ -285,7 +286,7 @@ def definitions_of(value: Sequence[object], where: str) -> dict[Place, Definitio
     for pair in value:
         place, definition = _sequence(pair, 2, where)
         parts = as_list(place, "place", where)
-        if not 2 <= len(parts) <= 4 or parts[0] not in KINDS or not all(isinstance(part, str) for part in parts):
+        if not 2 <= len(parts) <= 5 or parts[0] not in KINDS or not all(isinstance(part, str) for part in parts):
             raise Damage(f"{where} defines something of no name")
         if definition is None:
             found[tuple(parts)] = None

@@ -140,6 +140,10 @@ class DefinitionGrammar(StatementGrammar):
             where = refusal.option.span if refusal.option is not None else self.previous.span
             self.refuse(refusal.message, where, refusal.hint)
 
+    def default_text(self) -> ExpressionText:
+        found = super().default_text()
+        return ExpressionText(found.expression, str(found.expression.sql(dialect="flink")), found.span)
+
     def option(self) -> Option:
         """`'key' = 'value'`, `a.b = 'value'`, also with a number, TRUE or FALSE."""
         start = self.token
@@ -190,7 +194,7 @@ class DefinitionGrammar(StatementGrammar):
         """Also `c type AS expression`, which is computed."""
         index, start = self.index, self.token
         name = Name(self.identifier("a column name", reserved=self.peek().kind is WORD).name, start.span)
-        if self.token.kind is WORD and not self.at("AS"):
+        if self.token.kind is WORD and not self.at("AS") and not self.at_serial():
             data_type = self.data_type()
             if self.match("AS"):
                 text = self.expression_text()

@@ -19,9 +19,6 @@ PLAIN: dict[str, DataType] = {
     "JSONB": types.VARIANT,
 }
 REFUSED = {
-    "SERIAL": "write the numbers yourself, or take them from a sequence of the source",
-    "BIGSERIAL": "write the numbers yourself, or take them from a sequence of the source",
-    "SMALLSERIAL": "write the numbers yourself, or take them from a sequence of the source",
     "UUID": "use text",
     "MONEY": "use numeric(12, 2)",
     "INET": "use text",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from sqlengine.catalog.catalog import CatalogObject
-from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, PhysicalColumn
 from sqlengine.database.session import Session
 from sqlengine.roles.roles import FIRST, Role
 from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS
@@ -156,7 +156,8 @@ class Contents:
             bool(key),
             temporary=isinstance(thing, CatalogTable) and thing.temporary,
         )
-        self._attributes(oid, schema, key)
+        filled = {c.name: c for c in thing.columns if isinstance(c, PhysicalColumn)}
+        self._attributes(oid, schema, key, filled if isinstance(thing, CatalogTable) else {})
         if thing.comment:
             self._describe(oid, 1259, 0, thing.comment)
         for number, comment in _comments(thing):
@@ -196,21 +197,41 @@ class Contents:
             relrewrite=0, relfrozenxid=0, relminmxid=0,
         )  # fmt: skip
 
-    def _attributes(self, oid: int, schema: Schema, key: tuple[str, ...]) -> None:
+    def _attributes(self, oid: int, schema: Schema, key: tuple[str, ...], filled: Mapping[str, PhysicalColumn]) -> None:
         columns = columns_of(schema)
         for number, (field, column) in enumerate(zip(schema, columns, strict=True), 1):
             type_ = column.type
-            self._attribute(
-                oid, number, field.name, type_, column.modifier, not field.type.nullable or field.name in key
-            )
+            declared = filled.get(field.name)
+            not_null = not field.type.nullable or field.name in key
+            self._attribute(oid, number, field.name, type_, column.modifier, not_null, declared)
+            if declared is not None and declared.default is not None:
+                self._add(
+                    "pg_attrdef",
+                    oid=oid_of("default", str(oid), field.name),
+                    adrelid=oid,
+                    adnum=number,
+                    adbin=declared.default.text,
+                )
 
-    def _attribute(self, oid: int, number: int, name: str, type_: PgType, modifier: int, not_null: bool) -> None:
+    def _attribute(
+        self,
+        oid: int,
+        number: int,
+        name: str,
+        type_: PgType,
+        modifier: int,
+        not_null: bool,
+        declared: PhysicalColumn | None = None,
+    ) -> None:
+        has_default = declared is not None and declared.default is not None
+        identity = None if declared is None else declared.identity
+        identity_text = "" if identity is None else "a" if identity.always else "d"
         self._add(
             "pg_attribute",
             attrelid=oid, attname=name, atttypid=type_.oid, attstattarget=-1, attlen=type_.size, attnum=number,
             attndims=1 if type_.element else 0, attcacheoff=-1, atttypmod=modifier, attbyval=0 < type_.size <= 8, attalign="i",
-            attstorage="p" if type_.size > 0 else "x", attcompression="", attnotnull=not_null, atthasdef=False,
-            atthasmissing=False, attidentity="", attgenerated="", attisdropped=False, attislocal=True, attinhcount=0,
+            attstorage="p" if type_.size > 0 else "x", attcompression="", attnotnull=not_null, atthasdef=has_default,
+            atthasmissing=False, attidentity=identity_text, attgenerated="", attisdropped=False, attislocal=True, attinhcount=0,
             attcollation=100 if type_.category == "S" else 0,
         )  # fmt: skip
 

@@ -22,7 +22,7 @@ CREATE VIEW info.views AS
 
 CREATE VIEW info.columns AS
   SELECT getvariable('current_database') AS table_catalog, n.nspname AS table_schema, c.relname AS table_name, a.attname
-  AS column_name, CAST(a.attnum AS INTEGER) AS ordinal_position, CAST(NULL AS VARCHAR) AS column_default, CASE WHEN
+  AS column_name, CAST(a.attnum AS INTEGER) AS ordinal_position, (SELECT any_value(d.adbin) FROM cat.pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum) AS column_default, CASE WHEN
   a.attnotnull THEN 'NO' ELSE 'YES' END AS is_nullable, CASE WHEN t.typcategory = 'A' THEN 'ARRAY' ELSE
   pgf_format_type(a.atttypid, NULL) END AS data_type, CASE WHEN a.atttypid IN (1042, 1043) AND a.atttypmod > 4 THEN
   a.atttypmod - 4 END AS character_maximum_length, CASE WHEN a.atttypid IN (25, 1042, 1043) THEN CASE WHEN a.atttypmod >
