@@ -83,7 +83,9 @@ files:
                                                                        with a space
 
 examples:
-  sqlengine shell --database shop           keeps tables with their rows, and views
+  sqlengine shell shop/                     keeps tables with their rows, and views
+  sqlengine shell postgresql://sqlengine@127.0.0.1:5433/default_catalog
+                                            works on a server (sqlengine serve)
   sqlengine shop/                           the same
   sqlengine shell --catalog work.sql        keeps the definitions of tables and views
   sqlengine shell -i tables.sql             runs a file first
@@ -243,6 +245,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _shell_arguments(shell: argparse.ArgumentParser) -> None:
     shell.add_argument(
+        "place",
+        nargs="?",
+        metavar="PLACE",
+        help="a server, 'postgresql://user@host:5433/default_catalog', or the folder of a database",
+    )
+    shell.add_argument(
         "-e",
         "--execute",
         action="append",
@@ -263,12 +271,17 @@ def _shell_arguments(shell: argparse.ArgumentParser) -> None:
     _database_argument(shell)
     shell.add_argument("--history", metavar="FILE", help="keep the history in this file; '' keeps none")
     _options_argument(shell)
-    shell.set_defaults(run=_run_shell)
+    shell.set_defaults(run=_run_shell, parser=shell)
 
 
 def _run_shell(args: argparse.Namespace, options: dict[str, str]) -> int:
+    if args.place is not None and args.database is not None:
+        args.parser.error("give the folder of a database, or a server, once")
+    place = args.place or args.database
+    if args.catalog is not None and place is not None and _shell.is_server(place):
+        args.parser.error("--catalog is for a shell without a server")
     return _shell.shell_command(
-        _shell.ShellArguments(args.execute, args.file, args.init, args.catalog, args.history, args.database), options
+        _shell.ShellArguments(args.execute, args.file, args.init, args.catalog, args.history, place), options
     )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import pkgutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runtime.core.errors import SqlEngineError
+from runtime.core.rooms import Room
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.cli.scripts import scripts
 from sqlengine.shell.executor import Executor
@@ -19,7 +22,14 @@ from sqlengine.shell.screen import Screen
 from sqlengine.statements.create_text import literal, quoted
 from sqlengine.statements.file_catalog import catalog_name
 
-__all__ = ["ShellArguments", "default_history", "default_init", "shell_command"]
+if TYPE_CHECKING:
+    import sqlengine.shell.remote.connection as _connection
+    import sqlengine.shell.remote.executor as _remote
+else:
+    _connection = Room("sqlengine.shell.remote.connection")
+    _remote = Room("sqlengine.shell.remote.executor")
+
+__all__ = ["ShellArguments", "default_history", "default_init", "is_server", "shell_command"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +38,7 @@ class ShellArguments:
 
     `texts` and `files` run instead of a prompt; `init` is the file to run first (None: the user's own, if there is
     one; empty: none); `catalog` a file that keeps definitions; `history` where lines are remembered (empty: nowhere);
-    `database` the folder of a database that lasts.
+    `database` the folder of a database that lasts, or the address of a server (`postgresql://..`).
     """
 
     texts: Sequence[str] = ()
@@ -58,13 +68,7 @@ def shell_command(arguments: ShellArguments, options: dict[str, str]) -> int:
     scripted = bool(arguments.texts or arguments.files)
     interactive = not scripted and sys.stdin.isatty() and sys.stdout.isatty()
     screen = Screen(interactive=interactive)
-    with TableEnvironment.create(options, path=arguments.database) as environment:
-        executor = Executor(environment, screen)
-        executor.quiet = True
-        if arguments.catalog is not None:
-            name = quoted(catalog_name(arguments.catalog))
-            path = literal(str(Path(arguments.catalog).expanduser()))
-            executor.run_text(f"CREATE CATALOG {name} WITH ('type' = 'file', 'path' = {path}); USE CATALOG {name}")
+    with _executor(arguments, options, screen) as executor:
         init = default_init() if arguments.init is None else Path(arguments.init) if arguments.init else None
         try:
             if init is not None and (interactive or arguments.init is not None):
@@ -84,6 +88,34 @@ def shell_command(arguments: ShellArguments, options: dict[str, str]) -> int:
             return 0
         executor.wait_for_jobs()
     return 0
+
+
+@contextmanager
+def _executor(arguments: ShellArguments, options: dict[str, str], screen: Screen) -> Iterator[Executor]:
+    """What carries statements out: in this process, or at the server of an address. It is quiet to begin with."""
+    if arguments.database is not None and is_server(arguments.database):
+        with (
+            TableEnvironment.create() as environment,
+            closing(_connection.Connection(arguments.database, screen.say)) as connection,
+        ):
+            remote = _remote.RemoteExecutor(connection, environment, screen)
+            remote.quiet = True
+            remote.begin(options)
+            yield remote
+        return
+    with TableEnvironment.create(options, path=arguments.database) as environment:
+        executor = Executor(environment, screen)
+        executor.quiet = True
+        if arguments.catalog is not None:
+            name = quoted(catalog_name(arguments.catalog))
+            path = literal(str(Path(arguments.catalog).expanduser()))
+            executor.run_text(f"CREATE CATALOG {name} WITH ('type' = 'file', 'path' = {path}); USE CATALOG {name}")
+        yield executor
+
+
+def is_server(place: str) -> bool:
+    """Whether the argument of the shell names a server and no folder."""
+    return place.lower().startswith(("postgresql://", "postgres://"))
 
 
 def _initialise(executor: Executor, path: Path, *, goes_on: bool) -> bool:

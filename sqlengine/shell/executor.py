@@ -126,6 +126,13 @@ class Executor:
         """How statements are read now."""
         return self.session.options.get(DIALECT).lower()
 
+    @property
+    def place(self) -> str:
+        """Where names are looked up, for the prompt."""
+        catalogs = self.session.catalogs
+        default = catalogs.current_catalog == "default_catalog" and catalogs.current_database == "default_database"
+        return "sqlengine" if default else f"{catalogs.current_catalog}.{catalogs.current_database}"
+
     def run_text(self, text: str, source: str | None = None) -> None:
         """All statements and commands of a text; the first that fails raises."""
         self.run_pieces(pieces(text, self.dialect), source)

@@ -30,7 +30,7 @@ from sqlengine.text.functions import function_kind, is_called_by_name, signature
 if TYPE_CHECKING:
     from sqlengine.shell.executor import Executor
 
-__all__ = ["COMMANDS", "Command", "Leave", "run_command"]
+__all__ = ["COMMANDS", "WORDS", "Command", "Leave", "run_command"]
 
 WATCH_SECONDS = 2.0
 
@@ -52,7 +52,7 @@ def run_command(executor: Executor, text: str) -> None:
     """Carry out a command. Raises UnsupportedError E1650 for one that there is not, or that cannot take its argument."""
     name, _, argument = text.strip().rstrip(";").partition(" ")
     if not name.startswith("\\"):
-        name = _WORDS[name.upper().rstrip(";")]
+        name = WORDS[name.upper().rstrip(";")]
     command = COMMANDS.get(name)
     if command is None:
         raise UnsupportedError(
@@ -326,7 +326,7 @@ COMMANDS: dict[str, Command] = {
     "\\clear": Command("\\clear  CLEAR", "wipe the screen", _clear),
 }
 
-_WORDS = {
+WORDS = {
     "HELP": "\\?",
     "QUIT": "\\q",
     "EXIT": "\\q",

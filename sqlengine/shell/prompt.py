@@ -126,13 +126,10 @@ def _history(executor: Executor, path: Path | None) -> History:
 
 
 def _prompt_session(executor: Executor, history: History, *, colour: bool) -> PromptSession[str]:
-    catalogs = executor.session.catalogs
     names: set[str] = {f.name for f in executor.session.functions}
 
     def message() -> StyleAndTextTuples:
-        default = catalogs.current_catalog == "default_catalog" and catalogs.current_database == "default_database"
-        place = "sqlengine" if default else f"{catalogs.current_catalog}.{catalogs.current_database}"
-        return [("class:prompt", place), ("class:prompt.mark", PROMPT)]
+        return [("class:prompt", executor.place), ("class:prompt.mark", PROMPT)]
 
     def continuation(width: int, number: int, wrapped: int) -> StyleAndTextTuples:
         return [("class:prompt.more", " " * width if wrapped else CONTINUED.rjust(width))]
