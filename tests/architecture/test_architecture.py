@@ -154,3 +154,21 @@ def test_no_public_name_is_that_of_a_module() -> None:
     # Where a module of the package has the name, `from sqlengine import name` gives the module.
     public = importlib.import_module("sqlengine.api.public")
     assert not set(public.__all__) & {path.stem for path in (ROOT / "sqlengine").iterdir()}
+
+
+def test_nothing_that_a_test_wrote_is_in_the_repository() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert {path.split("/")[0] for path in tracked} == {
+        *(
+            "pyproject.toml",
+            "sqlengine",
+            "planner",
+            "runtime",
+            "connectors",
+            "tests",
+            "sql_examples",
+            "docs",
+            "typings",
+        ),
+        *("README.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "Makefile", "setup.py", ".ci", ".gitignore"),
+    }
