@@ -108,13 +108,14 @@ class SourceThread:
             except BaseException:
                 self._scheduler.end(share)
                 raise
+            if not more:
+                # Before others are looked for: the view itself may be due again already.
+                del self._ready[share]
+                self._scheduler.end(share)
             # Whoever was woken meanwhile may be due.
             self._look_up(wait=False)
             if more:
                 self._scheduler.offer(share)
-            else:
-                del self._ready[share]
-                self._scheduler.end(share)
         for error in self._views.new_failures() if not self.stopped else ():
             self._views.on_failed(error)
 
