@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from connectors.kafka.options import Place
-from runtime.core.errors import ConnectorError, OptionError
+from runtime.core.errors import ConnectorError, FencedError, OptionError, UnavailableError
 
 __all__ = [
     "ANSWER_SECONDS",
@@ -18,14 +18,20 @@ __all__ = [
     "is_gone",
     "known_end",
     "list_partitions",
+    "mark",
+    "marked",
     "offset_of",
     "offsets_there",
     "producer",
     "told",
+    "transactional_producer",
 ]
 
 ANSWER_SECONDS = 20.0
 """How long a broker may take to answer."""
+_ARE_THEY_THERE = "are the brokers there, and is 'properties.bootstrap.servers' what they are called from here?"
+_TRANSACTION_MILLIS = 600_000
+_OF_CONSUMERS = ("group.id", "auto.offset.reset", "isolation.level")
 
 
 def _library() -> Any:
@@ -40,16 +46,27 @@ def _library() -> Any:
 
 @contextmanager
 def told(servers: str) -> Generator[None]:
-    """Errors of the client as ConnectorError E3131."""
+    """Errors of the client as ConnectorError E3131, or as what says more: UnavailableError E3131 what may work later,
+    FencedError E3413 what a newer producer has the place of."""
     library = _library()
     try:
         yield
     except library.KafkaException as error:
-        raise ConnectorError(
-            f"Kafka at {servers}: {error.args[0].str() if hasattr(error.args[0], 'str') else error}",
-            code="E3131",
-            hint="are the brokers there, and is 'properties.bootstrap.servers' what they are called from here?",
-        ) from error
+        told = error.args[0]
+        text = f"Kafka at {servers}: {told.str() if hasattr(told, 'str') else error}"
+        if not hasattr(told, "code"):
+            raise ConnectorError(text, code="E3131", hint=_ARE_THEY_THERE) from error
+        if told.code() in (library.KafkaError._FENCED, library.KafkaError.PRODUCER_FENCED):
+            raise FencedError(
+                text, hint="another run of this job writes, or a transaction took longer than 'transaction.timeout.ms'"
+            ) from error
+        passing = told.retriable() or told.txn_requires_abort() or told.code() in _passing(library.KafkaError)
+        kind = UnavailableError if passing else ConnectorError
+        raise kind(text, code="E3131", hint=_ARE_THEY_THERE) from error
+
+
+def _passing(errors: Any) -> tuple[int, ...]:
+    return errors._TRANSPORT, errors._ALL_BROKERS_DOWN, errors._TIMED_OUT, errors._RESOLVE, errors._MSG_TIMED_OUT
 
 
 def _made(kind: str, properties: Mapping[str, Any], ours: Mapping[str, Any]) -> Any:
@@ -95,9 +112,35 @@ def producer(properties: Mapping[str, str], *, errors: list[str]) -> Any:
         if error is not None:
             errors.append(error.str())
 
-    given = {k: v for k, v in properties.items() if k not in ("group.id", "auto.offset.reset")}
+    given = {k: v for k, v in properties.items() if k not in _OF_CONSUMERS}
     defaults: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 5, "partitioner": "murmur2_random"}
     return _made("Producer", {**defaults, **given}, {"delivery.report.only.error": True, "on_delivery": note})
+
+
+def transactional_producer(properties: Mapping[str, str], name: str) -> Any:
+    """A producer whose transactions have this name. Nothing is told of single messages: the end of a transaction tells."""
+    given = {k: v for k, v in properties.items() if k not in _OF_CONSUMERS}
+    defaults: dict[str, Any] = {
+        "linger.ms": 5,
+        "partitioner": "murmur2_random",
+        "transaction.timeout.ms": _TRANSACTION_MILLIS,
+    }
+    ours = {"transactional.id": name, "enable.idempotence": True, "delivery.report.only.error": True}
+    return _made("Producer", {**defaults, **given}, ours)
+
+
+def mark(producer: Any, group: Any, topic: str, number: int) -> None:
+    """Note a number in the group of a consumer, in the transaction of a producer."""
+    marker = _library().TopicPartition(topic, 0, number)
+    producer.send_offsets_to_transaction([marker], group.consumer_group_metadata(), ANSWER_SECONDS)
+
+
+def marked(group: Any, topic: str) -> int:
+    """The number of the newest transaction that has ended; 0 before the first."""
+    (found,) = group.committed([_library().TopicPartition(topic, 0)], timeout=ANSWER_SECONDS)
+    if found.error is not None:
+        raise _library().KafkaException(found.error)
+    return max(0, int(found.offset))
 
 
 def list_partitions(properties: Mapping[str, str], chosen: Any) -> list[tuple[str, int]]:

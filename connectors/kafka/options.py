@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from connectors.kit.commits import SPOOL_SIZE
 from connectors.options import FORMAT, MAX_RECORD, TableOptions
-from runtime.core.errors import OptionError, UnsupportedError
+from runtime.core.errors import OptionError
 from runtime.core.options import Option, duration_option, int_option, text_option
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "KEY_FORMAT",
     "KEY_PREFIX",
     "PARTITIONER",
+    "SPOOL_SIZE",
     "Place",
     "TOPIC",
     "TOPIC_PATTERN",
@@ -74,8 +76,17 @@ PARTITIONER = text_option(
     ("default", "fixed", "round-robin"),
 )
 GUARANTEE = text_option(
-    "sink.delivery-guarantee", "at-least-once", "what a checkpoint waits for", ("at-least-once", "none", "exactly-once")
+    "sink.delivery-guarantee",
+    "at-least-once",
+    "how often a row is there when a job goes on after a crash; 'none' may lose rows",
+    ("exactly-once", "at-least-once", "none"),
 )
+PREFIX = text_option(
+    "sink.transactional-id-prefix",
+    "",
+    "begins the names of transactions ('exactly-once'); no two installations share it",
+)
+NAMING = text_option("sink.transaction-naming-strategy", "", "accepted for compatibility")
 SINK_PARALLELISM = int_option("sink.parallelism", 1, "accepted for compatibility")
 
 KAFKA_OPTIONS: tuple[Option[object], ...] = (
@@ -100,6 +111,9 @@ KAFKA_OPTIONS: tuple[Option[object], ...] = (
     SCAN_PARALLELISM,
     PARTITIONER,
     GUARANTEE,
+    PREFIX,
+    NAMING,
+    SPOOL_SIZE,
     SINK_PARALLELISM,
 )  # type: ignore[assignment]
 
@@ -169,11 +183,8 @@ def client_properties(table: str, options: Mapping[str, str]) -> tuple[tuple[str
     return tuple(sorted(given.items()))
 
 
-def read_delivery(options: TableOptions) -> None:
-    """Raises UnsupportedError E1642 for `exactly-once`: a transaction of Kafka ends with the process that began it."""
-    if options.get(GUARANTEE).lower() == "exactly-once":
-        raise UnsupportedError(
-            "connector 'kafka' cannot write exactly once: a transaction that a checkpoint holds is gone with its process",
-            code="E1642",
-            hint=f"set '{GUARANTEE.key}' = 'at-least-once'; keys tell readers which rows are the same",
-        )
+def read_delivery(options: TableOptions) -> tuple[str, str]:
+    """The guarantee, and the prefix of transactions; raises OptionError E1504 where that is missing."""
+    guarantee = options.get(GUARANTEE).lower()
+    prefix = options.required(PREFIX) if guarantee == "exactly-once" else options.get(PREFIX)
+    return guarantee, prefix

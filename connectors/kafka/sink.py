@@ -1,35 +1,38 @@
-"""Rows as messages of a topic, at least once: a checkpoint waits until the brokers have all that was written."""
+"""A topic as a sink. At least once: a checkpoint waits until the brokers have all that was written. Exactly once:
+`transactions.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import pyarrow as pa
 
 from connectors.formats.row_kinds import written_mode
 from connectors.kafka import client
 from connectors.kafka.messages import MessageColumns
+from connectors.kafka.outgoing import MessageEncoder, produce
+from connectors.kafka.transactions import TransactionalWriter
 from connectors.kit.direct import DirectWriter
-from runtime.core.changelog import ChangelogBatch, ChangelogMode
+from runtime.core.changelog import UPSERT, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
-from runtime.spi.format import Encoder, Format
+from runtime.spi.format import Format
 from runtime.spi.sink import Delivery
+from runtime.spi.writer import SinkWriter
 
 __all__ = ["WRITABLE", "KafkaSink", "KafkaWriter"]
 
 WRITABLE = ("headers", "timestamp")
 """Metadata that a message can be given."""
-_FULL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class KafkaSink:
-    """A topic to write to. Append only, unless the format carries changes.
+    """A topic to write to. Append only, unless the format carries changes, or a message replaces the one with the same key
+    (`by_key`).
 
-    `partitioner`: see the option.
+    Attributes:
+        partitioner, guarantee, transactional_prefix: see the options.
+        spool: the most bytes of messages that a checkpoint holds.
     """
 
     name: str
@@ -38,6 +41,10 @@ class KafkaSink:
     columns: MessageColumns
     primary_key: tuple[str, ...]
     partitioner: str
+    guarantee: str
+    transactional_prefix: str
+    spool: int
+    by_key: bool
     time_zone: str
     format_options: tuple[tuple[str, str], ...]
     format: Format = field(compare=False)
@@ -49,15 +56,17 @@ class KafkaSink:
 
     @property
     def delivery(self) -> Delivery:
-        """What is sent after a checkpoint is sent again by a job that goes on from it."""
-        return "at-least-once"
+        """What is sent after a checkpoint is sent again by a job that goes on from it, unless it waits for the checkpoint."""
+        return "exactly-once" if self.guarantee == "exactly-once" else "at-least-once"
 
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        return written_mode(self.format, requested)
+        return UPSERT if self.by_key else written_mode(self.format, requested)
 
-    def open_writer(self, job: str) -> KafkaWriter:
+    def open_writer(self, job: str) -> SinkWriter:
         """Raises ConnectorError E3130 without the client."""
-        return KafkaWriter(self)
+        if self.guarantee == "exactly-once":
+            return TransactionalWriter(self, job)
+        return KafkaWriter(self, waits=self.guarantee != "none")
 
     def describe(self) -> dict[str, Any]:
         described: dict[str, Any] = {
@@ -70,64 +79,19 @@ class KafkaSink:
 
 
 class KafkaWriter(DirectWriter):
-    """Sends rows as they come. The client takes messages one by one, so the last step is a loop over rows."""
+    """Sends rows as they come. `waits`: a checkpoint waits until the brokers have them."""
 
-    def __init__(self, sink: KafkaSink) -> None:
+    def __init__(self, sink: KafkaSink, *, waits: bool) -> None:
         self._sink = sink
+        self._waits = waits
         self._errors: list[str] = []
+        self._encoder = MessageEncoder(sink)
         self._producer: Any = client.producer(dict(sink.properties), errors=self._errors)
-        self._partitions = 0
-        self._sent = 0
 
     def write(self, batch: ChangelogBatch) -> None:
-        sink = self._sink
-        values = _messages(
-            sink.format.encoder(sink.columns.value, sink.time_zone), self._part(batch, sink.columns.value)
-        )
-        keys: Sequence[bytes | None] = [None] * len(batch)
-        if sink.key_format is not None:
-            encoder = sink.key_format.encoder(sink.columns.in_key, sink.time_zone)
-            keys = _messages(encoder, ChangelogBatch(self._part(batch, sink.columns.key).rows))
-        given = {key: batch.column(sink.schema.index_of(name)) for name, key in sink.columns.metadata}
-        times: Sequence[int] = [0] * len(batch)
-        if "timestamp" in given:
-            times = [
-                max(0, (t or 0) // 1000)
-                for t in given["timestamp"].cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
-            ]
-        headers: Sequence[Any] = given["headers"].to_pylist() if "headers" in given else [None] * len(batch)
-        targets = self._targets(len(batch))
-        with client.told(dict(sink.properties)["bootstrap.servers"]):
-            for value, key, at, head, target in zip(values, keys, times, headers, targets, strict=True):
-                self._send(value, key, target, at, head)
-            self._producer.poll(0)
-        self._sent += len(batch)
+        with client.told(dict(self._sink.properties)["bootstrap.servers"]):
+            produce(self._producer, self._sink.topic, self._encoder.encode(batch), self._raise)
         self._raise()
-
-    def _part(self, batch: ChangelogBatch, schema: Schema) -> ChangelogBatch:
-        return batch.select([self._sink.schema.index_of(n) for n in schema.names])
-
-    def _targets(self, count: int) -> Sequence[int]:
-        """Partitions of messages; -1 leaves it to the client."""
-        if self._sink.partitioner == "fixed":
-            return [0] * count
-        if self._sink.partitioner == "default":
-            return [-1] * count
-        if not self._partitions:
-            properties, topic = dict(self._sink.properties), self._sink.topic
-            self._partitions = max(1, len(client.list_partitions(properties, lambda name: name == topic)))
-        return [(self._sent + i) % self._partitions for i in range(count)]
-
-    def _send(self, value: bytes, key: bytes | None, target: int, at: int, headers: Any) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    self._sink.topic, value, key, target, timestamp=at, **({"headers": headers} if headers else {})
-                )
-                return
-            except BufferError:
-                self._producer.poll(_FULL_SECONDS)
-                self._raise()
 
     def flush(self, epoch: int) -> None:
         """The client sends by itself, within milliseconds."""
@@ -136,6 +100,8 @@ class KafkaWriter(DirectWriter):
 
     def settle(self) -> None:
         """Waits until the brokers have everything; raises ConnectorError E3131 when they do not take it."""
+        if not self._waits:
+            return
         self._producer.flush(client.ANSWER_SECONDS * 3)
         if len(self._producer):
             self._errors.append(f"{len(self._producer)} messages could not be delivered in time")
@@ -157,13 +123,4 @@ class KafkaWriter(DirectWriter):
 
     def close(self) -> None:
         if len(self._producer):
-            self.abort()
-
-
-def _messages(encoder: Encoder, batch: ChangelogBatch) -> list[bytes]:
-    """Each row as a message: the lines of the encoded block, or, when a text has a line end, row by row."""
-    block = encoder.encode(batch)
-    lines = block.split(b"\n")
-    if len(lines) == len(batch) + 1:
-        return lines[:-1]
-    return [encoder.encode(batch.slice(i, 1))[:-1] for i in range(len(batch))]
+            self._producer.flush(client.ANSWER_SECONDS) if not self._waits else self.abort()

@@ -17,6 +17,7 @@ from connectors.kafka.options import (
     KEY_FORMAT,
     KEY_PREFIX,
     PARTITIONER,
+    SPOOL_SIZE,
     TOPIC,
     TOPIC_PATTERN,
     VALUE_FORMAT,
@@ -289,7 +290,7 @@ def _source(request: TableRequest) -> KafkaSource:
 
 def _sink(request: TableRequest) -> KafkaSink:
     options, format_, key_format = _options(request)
-    read_delivery(options)
+    guarantee, prefix = read_delivery(options)
     topic = options.required(TOPIC)
     if ";" in topic:
         raise OptionError("connector 'kafka' writes to one topic", hint="give the option 'topic' one name")
@@ -307,6 +308,10 @@ def _sink(request: TableRequest) -> KafkaSink:
         columns,
         request.primary_key,
         options.get(PARTITIONER).lower(),
+        guarantee,
+        prefix,
+        memory_limit(options, SPOOL_SIZE),
+        False,
         request.time_zone,
         _format_options(request),
         format_,

@@ -77,6 +77,7 @@ class CommittingWriter:
         retries: Retries = _RETRIES,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
+        self._name = name
         self._names = tuple(names)
         self._commits = commits
         self._retries = retries
@@ -118,6 +119,13 @@ class CommittingWriter:
     def recover(self, committables: Sequence[Any]) -> None:
         self._begin()
         assert self._number is not None
+        named = [number for committable in committables for number, _ in _read(committable)]
+        if named and min(named) > 1 and not self._done:
+            raise ConnectorError(
+                f"{self._name} has none of the {min(named) - 1} commits that the job has made before its checkpoint",
+                code="E3152",
+                hint="was it made anew, or its record of commits deleted? Then nobody knows which rows are there: begin anew",
+            )
         for committable in committables:
             self.publish(committable)
         self._number = max(self._number, self._done)

@@ -17,10 +17,10 @@ PARTITIONS = 4
 
 
 class Broker:
-    """Topics of a broker."""
+    """Topics of a broker. `servers`: of a real one."""
 
-    def __init__(self) -> None:
-        self.servers = os.environ.get("KAFKA_BOOTSTRAP", "")
+    def __init__(self, servers: str = "") -> None:
+        self.servers = servers or os.environ.get("KAFKA_BOOTSTRAP", "")
         self.real = bool(self.servers)
         self._keeps: Any = None
         if not self.servers:
@@ -31,12 +31,12 @@ class Broker:
         self._numbers = itertools.count()
         self._name = uuid.uuid4().hex[:8]
 
-    def topic(self) -> str:
+    def topic(self, partitions: int = PARTITIONS) -> str:
         """A new topic without messages."""
         name = f"t-{self._name}-{next(self._numbers)}"
         if self.real:
             admin = AdminClient({"bootstrap.servers": self.servers})
-            admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(20)
+            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
         else:
             self._producer.list_topics(name, timeout=20)
         return name

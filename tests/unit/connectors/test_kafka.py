@@ -294,8 +294,6 @@ def test_mistakes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(kind, match=message):
             source("kafka", SCHEMA, {**good, **wrong})
-    with pytest.raises(UnsupportedError, match="E1642 .* cannot write exactly once"):
-        sink("kafka", SCHEMA, {**good, "sink.delivery-guarantee": "exactly-once"})
     with pytest.raises(OptionError, match="does not take these properties: No such configuration property"):
         source("kafka", SCHEMA, {**good, "properties.no.such": "x"}).splits()
     with pytest.raises(ConnectorError, match="E3131 there is no topic none at"):

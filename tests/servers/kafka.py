@@ -1,0 +1,114 @@
+"""A broker of Kafka in KRaft mode, for as long as a test needs it.
+
+Its 34 jars come from Maven Central, once, into a cache of the user; each must have the digest of `kafka_jars.txt`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+__all__ = ["kafka"]
+
+_CENTRAL = "https://repo1.maven.org/maven2/"
+_LIST = Path(__file__).with_name("kafka_jars.txt")
+_JAVA = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder}/logs
+num.partitions=4
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.enable=false
+"""
+_START_SECONDS = 120.0
+
+
+@contextmanager
+def kafka(folder: Path) -> Iterator[str]:
+    """`host:port` of a new broker that works in a folder. `KAFKA_BOOTSTRAP` names one that is there already."""
+    given = os.environ.get("KAFKA_BOOTSTRAP")
+    if given:
+        yield given
+        return
+    classes = f"{_jars()}/*"
+    port, controller = _free_ports()
+    properties = folder / "server.properties"
+    properties.write_text(_PROPERTIES.format(port=port, controller=controller, folder=folder))
+    java = ["java", *_JAVA, "-cp", classes]
+    said = folder / "said"
+    with said.open("wb") as log:
+        formatting = ["kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "--standalone"]
+        subprocess.run([*java, *formatting, "-c", str(properties)], stdout=log, stderr=log, check=True)
+        broker = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log, cwd=folder)
+        try:
+            _wait(port, broker, said)
+            yield f"127.0.0.1:{port}"
+        finally:
+            broker.kill()
+            broker.wait()
+            shutil.rmtree(folder / "logs", ignore_errors=True)
+
+
+def _jars() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sqlengine-tests" / "kafka-4.3.0"
+    cache.mkdir(parents=True, exist_ok=True)
+    lines = [line.split() for line in _LIST.read_text().splitlines()]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda line: _jar(cache, *line), lines))
+    return cache
+
+
+def _jar(cache: Path, digest: str, path: str) -> None:
+    kept = cache / path.rpartition("/")[2]
+    if kept.exists():
+        return
+    with urllib.request.urlopen(_CENTRAL + path, timeout=60) as answer:
+        data = answer.read()
+    assert hashlib.sha256(data).hexdigest() == digest, f"{path} has another digest than in {_LIST.name}"
+    part = kept.with_suffix(f".{os.getpid()}")
+    part.write_bytes(data)
+    part.rename(kept)
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def _wait(port: int, broker: subprocess.Popen[bytes], said: Path) -> None:
+    """Until it answers: it listens before that."""
+    until = time.monotonic() + _START_SECONDS
+    asked = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0, "reconnect.backoff.max.ms": 100})
+    while time.monotonic() < until:
+        assert broker.poll() is None, said.read_text()
+        try:
+            if asked.list_topics(timeout=1).brokers:
+                return
+        except KafkaException:
+            continue
+    raise AssertionError(f"the broker does not answer: {said.read_text()}")
