@@ -30,6 +30,12 @@ __all__ = [
 ANSWER_SECONDS = 20.0
 """How long a broker may take to answer."""
 _ARE_THEY_THERE = "are the brokers there, and is 'properties.bootstrap.servers' what they are called from here?"
+_PASSING = (
+    "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE", "_MSG_TIMED_OUT", "_WAIT_COORD", "NOT_COORDINATOR",
+    "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "UNSTABLE_OFFSET_COMMIT", "CONCURRENT_TRANSACTIONS",
+    "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "NOT_ENOUGH_REPLICAS",
+)  # fmt: skip
+"""Errors that the client does not mark as such, and that pass: brokers that start, change their part, or are away."""
 _TRANSACTION_MILLIS = 600_000
 _OF_CONSUMERS = ("group.id", "auto.offset.reset", "isolation.level")
 
@@ -60,13 +66,13 @@ def told(servers: str) -> Generator[None]:
             raise FencedError(
                 text, hint="another run of this job writes, or a transaction took longer than 'transaction.timeout.ms'"
             ) from error
-        passing = told.retriable() or told.txn_requires_abort() or told.code() in _passing(library.KafkaError)
+        passing = (
+            told.retriable()
+            or told.txn_requires_abort()
+            or told.code() in {getattr(library.KafkaError, name) for name in _PASSING}
+        )
         kind = UnavailableError if passing else ConnectorError
         raise kind(text, code="E3131", hint=_ARE_THEY_THERE) from error
-
-
-def _passing(errors: Any) -> tuple[int, ...]:
-    return errors._TRANSPORT, errors._ALL_BROKERS_DOWN, errors._TIMED_OUT, errors._RESOLVE, errors._MSG_TIMED_OUT
 
 
 def _made(kind: str, properties: Mapping[str, Any], ours: Mapping[str, Any]) -> Any:
