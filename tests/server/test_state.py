@@ -5,6 +5,7 @@ FUZZ_CASES is the number of broken messages.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
@@ -312,6 +313,26 @@ def test_a_job_that_starts_again_is_found_again(
     assert job.attempts >= 1
 
 
+def test_state_on_disk_is_read_between_epochs(t_env: TableEnvironment, client: StateClient, tmp_path: Path) -> None:
+    t_env.execute_sql("SET 'state.backend.type' = 'rocksdb'")
+    t_env.execute_sql("SET 'sqlengine.state.keys-in-memory' = '1'")
+    t_env.execute_sql("CREATE MATERIALIZED VIEW cold AS SELECT g, COUNT(*) AS n FROM t GROUP BY g")
+    for id_, g in ((5, "c"), (6, "a"), (7, "d")):
+        t_env.execute_sql(f"INSERT INTO t VALUES ({id_}, '{g}', 1)")
+        found = client.lookup("cold", ["a", "nobody", "b", "a", g], state="groups")
+        expected = {row["g"]: row["n"] for row in sql(t_env, "SELECT g, COUNT(*) AS n FROM t GROUP BY g")}
+        counts = [expected["a"], None, expected["b"], expected["a"], expected[g]]
+        assert found.column("COUNT(*) count").to_pylist() == counts
+    with pytest.raises(NotQueryable):
+        client.lookup("cold", {"g": ["a"]})
+    with pytest.raises(NotQueryable):
+        client.scan("cold", state="groups")
+    name = stream(t_env, tmp_path / "in")
+    (tmp_path / "in" / "1.csv").write_text("a,1\nb,1\na,2\nc,1\n")
+    until(client, name, "a", 2)
+    until(client, name, "b", 1)
+
+
 def test_a_view_that_is_replaced_has_another_state(t_env: TableEnvironment, client: StateClient) -> None:
     assert client.get("v", "a", state="groups")[0]["$rows"] == 2
     t_env.execute_sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a")
@@ -458,3 +479,16 @@ def test_the_command_with_users_and_tls(tmp_path: Path) -> None:
 def test_arguments_that_are_wrong(state: str) -> None:
     with pytest.raises(OptionError, match="E1500"):
         serve(Serving(None, "127.0.0.1:0", state=state), {})
+
+
+def test_scans_that_nobody_reads_are_bounded(
+    t_env: TableEnvironment, server: StateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sqlengine.server.state.requests._MOST_SCANS", 2)
+    ask = packed(Ask(operation="scan", of="t"))
+    held = [server.requests.answer(ask) for _ in range(2)]
+    with pytest.raises(Overloaded):
+        server.requests.answer(ask)
+    assert sum(batch.num_rows for batch in held.pop().batches) == 3
+    gc.collect()
+    assert sum(batch.num_rows for batch in server.requests.answer(ask).batches) == 3
