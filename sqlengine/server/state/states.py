@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 
 from runtime.core.errors import PlanningError, did_you_mean
+from runtime.core.memory import HeldBeside
 from runtime.local.following import Following, stateful
 from runtime.local.job import Job
 from runtime.local.spilled_keys import is_spilled
@@ -60,6 +61,13 @@ class States:
         self._indices = indices
         self._followed: dict[tuple[str, str, str], _Begun] = {}
         self._guard = threading.Lock()
+        self._database.memory_accounts.add(self.held)
+
+    def held(self) -> Iterator[HeldBeside]:
+        """What follows states, for `system.memory`."""
+        for (_, operator, table), begun in tuple(self._followed.items()):
+            following = begun.following
+            yield HeldBeside(following.job, f"{table} of {operator}, followed", following.rows, following.nbytes)
 
     def find(self, of: str, state: str) -> Asked:
         """What can be asked by these names. Brings a view up to date that has let changes gather.
