@@ -7,7 +7,6 @@ import gc
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,7 +15,7 @@ from connectors.memory import MemoryTable
 from connectors.memory.rows import TableVersion
 from connectors.pushed import PushedTable
 from runtime.core.clock import Clock, SystemClock
-from runtime.core.memory import HeldBeside, MemoryAccount
+from runtime.core.memory import MemoryAccount
 from runtime.core.metrics import MetricsRegistry
 from runtime.core.options import Options
 from runtime.core.rooms import Room
@@ -76,12 +75,6 @@ class MemoryAccounts:
     def __init__(self, database: Database) -> None:
         self._database = weakref.ref(database)
         self._jobs: dict[weakref.ref[object], None] = {}
-        self._beside: list[weakref.WeakMethod[Callable[[], Iterable[HeldBeside]]]] = []
-
-    def add(self, holder: Callable[[], Iterable[HeldBeside]]) -> None:
-        """Ask this method, too, as long as its object is there: it holds memory for what is owned by others."""
-        self._beside = [known for known in self._beside if known() is not None]
-        self._beside.append(weakref.WeakMethod(holder))
 
     def began(self, job: object) -> None:
         jobs = self._jobs
@@ -90,8 +83,7 @@ class MemoryAccounts:
     def accounts(self) -> list[MemoryAccount]:
         database = self._database()
         jobs = (job for job in (reference() for reference in tuple(self._jobs)) if job is not None)
-        holders = [holder for known in self._beside if (holder := known()) is not None]
-        return [] if database is None else _memory_accounts.memory_accounts(database, jobs, holders)
+        return [] if database is None else _memory_accounts.memory_accounts(database, jobs)
 
 
 class Database:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -32,8 +31,6 @@ __all__ = ["Answer", "Requests"]
 T = TypeVar("T")
 _log = Log("server")
 _WAITING_PER_THREAD = 64
-_MOST_SCANS = 16
-"""So many are sent at once: a client that does not read keeps what it has asked for in memory."""
 _MOST_SECONDS = 60.0
 """So long a request waits for its answer at most."""
 
@@ -58,7 +55,6 @@ class Requests:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="state")
         self._most = threads * _WAITING_PER_THREAD
         self._waiting = 0
-        self._scans: weakref.WeakSet[_Pieces] = weakref.WeakSet()
         self._guard = threading.Lock()
 
     def samples(self) -> Iterator[Sample]:
@@ -165,43 +161,23 @@ class Requests:
             raise Malformed("bounds of a scan need a column, and a column needs bounds")
         if bounds is not None:
             _check_bounds(asked.columns, ask.column, bounds)
-        if len(self._scans) >= _MOST_SCANS:
-            raise Overloaded(f"{_MOST_SCANS} scans are being read", hint="ask again, or look keys up")
         epoch, pieces = asked.scan()
         metadata = _metadata(ask, epoch)
         schema = pa.schema([asked.columns.field(name) for name in wanted], metadata=metadata)
-        sent = _Pieces(_kept(pieces, ask, bounds, wanted, metadata))
-        self._scans.add(sent)
-        return Answer(schema, sent)
 
+        def batches() -> Iterator[pa.RecordBatch]:
+            left = ask.limit or None
+            for piece in pieces:
+                kept = piece if bounds is None else piece.filter(_within(piece.column(ask.column), bounds))
+                kept = kept if left is None else kept.slice(0, left)
+                if kept.num_rows:
+                    yield kept.select(wanted).replace_schema_metadata(metadata)
+                if left is not None:
+                    left -= kept.num_rows
+                    if not left:
+                        return
 
-class _Pieces(Iterator[pa.RecordBatch]):
-    """The rows of a scan, until somebody has read all of them, or nobody will."""
-
-    def __init__(self, pieces: Iterator[pa.RecordBatch]) -> None:
-        self._pieces = pieces
-
-    def __next__(self) -> pa.RecordBatch:
-        return next(self._pieces)
-
-
-def _kept(
-    pieces: Iterator[pa.RecordBatch],
-    ask: Ask,
-    bounds: pa.RecordBatch | None,
-    wanted: list[str],
-    metadata: dict[bytes, bytes],
-) -> Iterator[pa.RecordBatch]:
-    left = ask.limit or None
-    for piece in pieces:
-        kept = piece if bounds is None else piece.filter(_within(piece.column(ask.column), bounds))
-        kept = kept if left is None else kept.slice(0, left)
-        if kept.num_rows:
-            yield kept.select(wanted).replace_schema_metadata(metadata)
-        if left is not None:
-            left -= kept.num_rows
-            if not left:
-                return
+        return Answer(schema, batches())
 
 
 def _wanted(asked: Asked, ask: Ask) -> list[str]:
