@@ -348,6 +348,9 @@ def _options_argument(parser: argparse.ArgumentParser) -> None:
         help="write a log from this level on (default with --log-file: info)",
     )
     parser.add_argument("--log-file", metavar="FILE", help="append the log to this file instead of stderr")
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="lines of text, or an object of JSON a line"
+    )
 
 
 class _NoPandas:
@@ -453,7 +456,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _logged(args: argparse.Namespace) -> AbstractContextManager[None]:
     """While a command runs, the log goes where its arguments say. Nobody asks: nothing is written."""
     level, file = getattr(args, "log_level", None), getattr(args, "log_file", None)
-    return nullcontext() if level is None and file is None else _log_output.log_output(level or "info", file)
+    return (
+        nullcontext()
+        if level is None and file is None
+        else _log_output.log_output(level or "info", file, args.log_format)
+    )
 
 
 def _check_log(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:

@@ -267,6 +267,12 @@ def test_a_log_on_request(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert first[10] == "T" and first[23:] == "Z INFO sqlengine.jobs: job-1 is CREATED"
     run(capsys, "--log-file", str(file), "--log-level", "error", "-e", insert)
     assert len(file.read_text().splitlines()) == 3
+    _, _, err = run(capsys, "--log-level", "info", "--log-format", "json", "-e", insert)
+    first = json.loads(err.splitlines()[0])
+    assert first.pop("time").endswith("Z") and first == {
+        "level": "INFO", "logger": "sqlengine.jobs", "message": "job-1 is CREATED",
+        "job": "job-1", "epoch": 0, "status": "CREATED",
+    }  # fmt: skip
 
 
 def test_a_log_that_cannot_be_written_is_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
