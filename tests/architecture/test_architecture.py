@@ -169,6 +169,7 @@ def test_nothing_that_a_test_wrote_is_in_the_repository() -> None:
             "sql_examples",
             "docs",
             "typings",
+            "deploy",
         ),
         *("README.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "Makefile", "setup.py", ".ci", ".gitignore"),
     }
