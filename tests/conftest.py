@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from tests.servers.kafka import kafka
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite", action="store_true", help="write golden specs and outputs anew; review the change like code"
     )
+
+
+@pytest.fixture(scope="session")
+def kafka_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`host:port` of a real broker of Kafka, started when a test first asks for it."""
+    with kafka(tmp_path_factory.mktemp("kafka")) as servers:
+        yield servers
 
 
 @pytest.fixture

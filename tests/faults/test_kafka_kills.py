@@ -9,7 +9,6 @@ import json
 import random
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,17 +18,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sqlengine import TableEnvironment
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
-from tests.servers.kafka import kafka
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
 
 ROWS = 300 * (KILLS + 2)
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with kafka(tmp_path_factory.mktemp("kafka")) as servers:
-        yield servers
 
 
 def table(name: str, servers: str) -> str:
@@ -41,7 +33,8 @@ def table(name: str, servers: str) -> str:
     )
 
 
-def test_a_killed_job_writes_each_row_once(servers: str, tmp_path: Path, warm: WarmProcess) -> None:
+def test_a_killed_job_writes_each_row_once(kafka_servers: str, tmp_path: Path, warm: WarmProcess) -> None:
+    servers = kafka_servers
     admin = AdminClient({"bootstrap.servers": servers})
     made = admin.create_topics([NewTopic(t, 2, 1) for t in ("given", "made")])
     assert all(done.result(60) is None for done in made.values())

@@ -17,9 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 __all__ = ["kafka"]
 
 _CENTRAL = "https://repo1.maven.org/maven2/"
@@ -103,6 +100,9 @@ def _free_ports() -> tuple[int, int]:
 def _wait(port: int, broker: subprocess.Popen[bytes], said: Path) -> None:
     """Until it answers: it listens before that."""
     until = time.monotonic() + _START_SECONDS
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
     asked = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0, "reconnect.backoff.max.ms": 100})
     while time.monotonic() < until:
         assert broker.poll() is None, said.read_text()

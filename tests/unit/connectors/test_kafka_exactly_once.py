@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -18,15 +18,13 @@ from runtime.core.errors import ConnectorError, FencedError, OptionError
 from runtime.core.schema import Schema
 from runtime.core.types import INT, STRING
 from sqlengine.testing.connectors import SinkCase, SinkContract, some_epochs
-from tests.servers.kafka import kafka
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with kafka(tmp_path_factory.mktemp("kafka")) as servers:
-        yield Broker(servers)
+def broker(kafka_servers: str) -> Broker:
+    return Broker(kafka_servers)
 
 
 def options(broker: Broker, topic: str, **more: str) -> dict[str, str]:
