@@ -1,4 +1,4 @@
-"""Exactly once into Kafka, against a real broker."""
+"""What only a real broker of Kafka shows: exactly once, and topics and partitions that come while a job runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from connector_tables import rows_of, sink, source
 from kafka_broker import Broker
 
@@ -17,6 +19,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FencedError, OptionError
 from runtime.core.schema import Schema
 from runtime.core.types import INT, STRING
+from sqlengine import TableEnvironment
 from sqlengine.testing.connectors import SinkCase, SinkContract, some_epochs
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
@@ -126,3 +129,37 @@ def test_mistakes(broker: Broker) -> None:
     with pytest.raises(ConnectorError, match="E3131 a message for t has 10000.. bytes"):
         writer.write(long)
     writer.close()
+
+
+def test_topics_and_partitions_that_come_while_a_view_follows(broker: Broker) -> None:
+    name = broker.topic(1)
+    given = {
+        "connector": "kafka",
+        "topic-pattern": f"{name}.*",
+        "properties.bootstrap.servers": broker.servers,
+        "properties.fetch.wait.max.ms": "10",
+        "format": "json",
+        "scan.startup.mode": "latest-offset",
+    }
+    admin = AdminClient({"bootstrap.servers": broker.servers})
+    with TableEnvironment.create() as t_env:
+        written = ", ".join(f"'{k}' = '{v}'" for k, v in given.items())
+        columns = "id INT, topic STRING METADATA, `partition` INT METADATA"
+        t_env.execute_sql(f"CREATE TABLE followed ({columns}) WITH ({written})")
+        t_env.execute_sql("CREATE MATERIALIZED VIEW v AS SELECT id, topic, `partition` AS p FROM followed")
+
+        def seen() -> list[tuple[int, str, int]]:
+            t_env.execute_sql("FLUSH").wait()
+            rows = t_env.execute_sql("SELECT * FROM v").to_arrow().to_pylist()
+            return sorted((row["id"], row["topic"].removeprefix(name), row["p"]) for row in rows)
+
+        assert seen() == []
+        broker.send(name, '{"id": 1}')
+        assert seen() == [(1, "", 0)]
+        admin.create_partitions([NewPartitions(name, 2)])[name].result(20)
+        admin.create_topics([NewTopic(f"{name}-more", 1, 1)])[f"{name}-more"].result(20)
+        broker.send(f"{name}-more", '{"id": 3}')
+        producer = Producer({"bootstrap.servers": broker.servers})  # The other one does not know of the partition yet.
+        producer.produce(name, '{"id": 2}', partition=1)
+        assert producer.flush(20) == 0
+        assert seen() == [(1, "", 0), (2, "", 1), (3, "-more", 0)], "what comes is read from its beginning"
