@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError, did_you_mean
-from runtime.core.types import TypeRoot
-from runtime.expr.function import AggregateFunction, ScalarFunction, WindowFunction
-from runtime.expr.nodes import Expr, Frame, FrameBound, FrameExclusion, Literal, SortKey, WindowCall
-from runtime.expr.nullability import aggregate_type
+from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.types import DataType, TypeRoot
+from runtime.eval.constant import fold_constant
+from runtime.expr.function import AggregateFunction, FunctionRegistry, ScalarFunction, WindowFunction
+from runtime.expr.nodes import Cast, Expr, Frame, FrameBound, FrameExclusion, Literal, SortKey, WindowCall
+from runtime.expr.nullability import aggregate_type, cast_type
 from sqlengine.bind.aggregate_parts import aggregate_parts, resolved_arguments
 from sqlengine.bind.coerce import as_boolean
 from sqlengine.bind.session import Clause, ExpressionRules
@@ -103,6 +104,8 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
                 span=span,
                 hint="write a number, for example LAG(x, 2)",
             )
+        if len(args) > 2 and function.name in ("LAG", "LEAD"):
+            args = (*args[:2], _of_type(args[2], args[0].type, binder.env.context.functions, span))
     condition = None
     if parts.filter is not None:
         condition = as_boolean(scope.bind(parts.filter), "FILTER", span_of(parts.filter))
@@ -112,6 +115,25 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
     return WindowCall(
         function.name.upper(), args, result, partition, order, frame, parts.distinct, condition, span=span
     )
+
+
+def _of_type(default: Expr, type_: DataType, functions: FunctionRegistry, span: Span | None) -> Expr:
+    """The default of LAG and LEAD as a value of their type, where that is a DECIMAL of other digits."""
+    if type_.root is not TypeRoot.DECIMAL or default.type.root is TypeRoot.NULL:
+        return default
+    wanted = cast_type(default.type, type_.materialized())
+    if default.type.same_ignoring_nullability(wanted):
+        return default
+    made = Cast(default, wanted)
+    given = default.value if isinstance(default, Literal) else None
+    if given is not None and fold_constant(made, functions, "UTC", None).value is None:
+        raise TypeMismatchError(
+            f"{given} does not fit into {type_.with_nullable(True)}, which is what the rows have",
+            code="E1313",
+            span=span,
+            hint="CAST the first argument to a wider type",
+        )
+    return made
 
 
 def _is_place(value: Expr) -> bool:

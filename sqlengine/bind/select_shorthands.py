@@ -4,6 +4,7 @@
     GROUP BY ALL                              GROUP BY all that is selected without an aggregate
     * EXCLUDE (a, b), * EXCEPT (a, b)         the other columns
     SELECT UNNEST(x) AS y FROM t              SELECT u.y FROM t CROSS JOIN UNNEST(x) AS u (y)
+    SELECT GENERATE_SERIES(1, n) FROM t       SELECT s.n FROM t, LATERAL GENERATE_SERIES(1, n) AS s (n)
 
 Sources: PostgreSQL's SELECT, "DISTINCT Clause", and "SQL Functions Returning Sets"; DuckDB's "GROUP BY ALL" and "Star Expression".
 """
@@ -17,7 +18,7 @@ from sqlglot import exp
 
 from runtime.core.errors import BindError, UnsupportedError, did_you_mean
 from runtime.expr.function import AggregateFunction, FunctionRegistry
-from sqlengine.parse.nodes import FunctionCall
+from sqlengine.parse.nodes import FunctionCall, TableFunction
 from sqlengine.parse.spans import span_of
 
 __all__ = ["left_out", "spelled_out"]
@@ -68,9 +69,9 @@ def spelled_out(tree: exp.Select, functions: FunctionRegistry) -> exp.Select:
 
 
 def _unnested(item: exp.Expr) -> FunctionCall | None:
-    """The UNNEST that is an item of the select list."""
+    """The UNNEST or GENERATE_SERIES that is an item of the select list."""
     value = item.this if isinstance(item, exp.Alias) else item
-    return value if isinstance(value, FunctionCall) and value.name.upper() == "UNNEST" else None
+    return value if isinstance(value, FunctionCall) and value.name.upper() in ("UNNEST", "GENERATE_SERIES") else None
 
 
 def _with_rows_of_arrays(tree: exp.Select, functions: FunctionRegistry) -> exp.Select:
@@ -81,7 +82,7 @@ def _with_rows_of_arrays(tree: exp.Select, functions: FunctionRegistry) -> exp.S
     if len(at) > 1 or grouped or any(_is_computed(item, functions) for item in tree.expressions):
         beside = "a second one" if len(at) > 1 else "groups, aggregates and window functions"
         raise UnsupportedError(
-            f"UNNEST in the select list is not supported beside {beside}",
+            f"{call.name.upper()} in the select list is not supported beside {beside}",
             span=span_of(call),
             hint="write it in FROM: FROM t CROSS JOIN UNNEST(array) AS u (x)",
         )
@@ -96,7 +97,9 @@ def _with_rows_of_arrays(tree: exp.Select, functions: FunctionRegistry) -> exp.S
     for star in made.expressions:
         if isinstance(star, exp.Star):
             star.set("except_", [*(star.args.get("except_") or ()), hidden.copy()])
-    unnest = exp.Unnest(expressions=[call.expressions[0].copy()], offset=False, alias=alias)
+    unnest: exp.Expr = exp.Unnest(expressions=[call.expressions[0].copy()], offset=False, alias=alias)
+    if call.name.upper() == "GENERATE_SERIES":
+        unnest = TableFunction(this=call.copy(), lateral=True, alias=alias)
     for node in (column, value, unnest):
         node.meta.update(call.meta)
     made.expressions[at[0]].replace(value)

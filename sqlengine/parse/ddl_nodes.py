@@ -222,6 +222,7 @@ class ColumnPlace(Node):
     column: ColumnDefinition
     first: bool = False
     after: Name | None = None
+    if_not_exists: bool = False
 
 
 @node
@@ -246,9 +247,10 @@ class ModifyParts(Node):
 
 @node
 class DropColumns(Node):
-    """ALTER TABLE DROP c or (c, ...)."""
+    """ALTER TABLE DROP [COLUMN [IF EXISTS]] c or (c, ...)."""
 
     columns: tuple[Name, ...]
+    if_exists: bool = False
 
 
 @node

@@ -37,9 +37,9 @@ class RelationGrammar(ExpressionGrammar):
 
     # FROM and joins
 
-    def from_clause(self) -> tuple[exp.From, list[exp.Join]]:
-        """The first relation after FROM, and all joins and commas after it, in order."""
-        start = self.expect("FROM")
+    def from_clause(self, word: str = "FROM") -> tuple[exp.From, list[exp.Join]]:
+        """The first relation after FROM, or another word, and all joins and commas after it, in order."""
+        start = self.expect(word)
         first = self.relation()
         from_ = self.place(exp.From(this=first), start)
         joins = self._joins()

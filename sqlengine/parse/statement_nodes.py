@@ -236,23 +236,26 @@ class StatementSet(Statement):
 
 @node
 class Update(Statement):
-    """`UPDATE table SET column = expression, .. [WHERE condition] [RETURNING ..]`."""
+    """`UPDATE table SET column = expression, .. [FROM relation, ..] [WHERE condition] [RETURNING ..]`. `relations`: SELECT
+    with nothing but FROM."""
 
     table: ObjectName
     assignments: tuple[tuple[Name, ExpressionText], ...]
     where: ExpressionText | None = None
     alias: Name | None = None
     returning: QueryText | None = None
+    relations: QueryText | None = None
 
 
 @node
 class Delete(Statement):
-    """`DELETE FROM table [WHERE condition] [RETURNING ..]`."""
+    """`DELETE FROM table [USING relation, ..] [WHERE condition] [RETURNING ..]`."""
 
     table: ObjectName
     where: ExpressionText | None = None
     alias: Name | None = None
     returning: QueryText | None = None
+    relations: QueryText | None = None
 
 
 @node

@@ -36,11 +36,13 @@ from sqlengine.parse.utility import UTILITY_WORDS, read_utility
 if TYPE_CHECKING:
     import sqlengine.parse.column_rules as _rules
     import sqlengine.parse.habits as _habits
+    import sqlengine.parse.joined_changes as _joined
     import sqlengine.parse.model_definitions as _models
     import sqlengine.parse.parameters as _parameters
     import sqlengine.parse.prepared_statements as _prepared
     import sqlengine.parse.role_statements as _roles
 else:
+    _joined = Room("sqlengine.parse.joined_changes")
     _rules = Room("sqlengine.parse.column_rules")
     _habits = Room("sqlengine.parse.habits")
     _models = Room("sqlengine.parse.model_definitions")
@@ -95,37 +97,10 @@ MADE = (
 """What CREATE makes."""
 _BEFORE_TABLE = ("FROM", "JOIN", "INTO", "TABLE", "UPDATE")
 _CLAUSES = (
-    "FROM",
-    "WHERE",
-    "GROUP",
-    "HAVING",
-    "WINDOW",
-    "QUALIFY",
-    "ORDER",
-    "LIMIT",
-    "OFFSET",
-    "FETCH",
-    "JOIN",
-    "LEFT",
-    "RIGHT",
-    "FULL",
-    "INNER",
-    "CROSS",
-    "UNION",
-    "EXCEPT",
-    "INTERSECT",
-    "AS",
-    "ON",
-    "USING",
-    "AND",
-    "OR",
-    "WITH",
-    "COMMENT",
-    "PARTITIONED",
-    "DISTRIBUTED",
-    "LIKE",
-    "BETWEEN",
-)
+    "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "JOIN", "LEFT",
+    "RIGHT", "FULL", "INNER", "CROSS", "UNION", "EXCEPT", "INTERSECT", "AS", "ON", "USING", "AND", "OR", "WITH",
+    "COMMENT", "PARTITIONED", "DISTRIBUTED", "LIKE", "BETWEEN",
+)  # fmt: skip
 
 
 class StatementGrammar(MaterializedGrammar):
@@ -178,6 +153,8 @@ class StatementGrammar(MaterializedGrammar):
                 return _prepared.read_deallocate(self)
             case word if word in UTILITY_WORDS:
                 return read_utility(self)
+        if self.at("WITH") and (insert := self._insert_with()) is not None:
+            return insert
         if self.at_query() or self.at("("):
             return QueryStatement(self.query_text())
         if self.token.kind is WORD:
@@ -250,6 +227,15 @@ class StatementGrammar(MaterializedGrammar):
         )
         return self.on_conflict(insert).with_(returning=self.returning())
 
+    def _insert_with(self) -> Insert | None:
+        """An INSERT behind WITH; None where another statement stands there."""
+        index, start = self.index, self.token
+        with_, text = self._with(), self.slice(self.span_from(start))
+        if with_ is not None and self.at("INSERT"):
+            return _joined.with_tables(self._insert(), with_, text)
+        self.back_to(index)
+        return None
+
     def _update(self) -> Update:
         self.expect("UPDATE")
         table = self.object_name("the name of a table")
@@ -258,15 +244,17 @@ class StatementGrammar(MaterializedGrammar):
             alias = self.name("an alias")
         self.expect("SET")
         assignments = self.assignments()
+        relations = _joined.read_relations(self, "FROM") if self.at("FROM") else None
         where = self.expression_text() if self.match("WHERE") else None
-        return Update(table, assignments, where, alias, self.returning())
+        return Update(table, assignments, where, alias, self.returning(), relations)
 
     def _delete(self) -> Delete:
         self.expect("DELETE", "FROM")
         table = self.object_name("the name of a table")
-        alias = self.name("an alias") if self.match("AS") or self.at_alias() else None
+        alias = self.name("an alias") if self.match("AS") or (not self.at("USING") and self.at_alias()) else None
+        relations = _joined.read_relations(self, "USING") if self.at("USING") else None
         where = self.expression_text() if self.match("WHERE") else None
-        return Delete(table, where, alias, self.returning())
+        return Delete(table, where, alias, self.returning(), relations)
 
     # Definitions
 

@@ -49,22 +49,15 @@ from sqlengine.parse.statement_nodes import Insert
 
 if TYPE_CHECKING:
     import sqlengine.parse.column_rules as _rules
+    import sqlengine.parse.joined_changes as _joined
 else:
+    _joined = Room("sqlengine.parse.joined_changes")
     _rules = Room("sqlengine.parse.column_rules")
 
 __all__ = ["TableGrammar"]
 
 _STRATEGIES = ("INCLUDING", "EXCLUDING", "OVERWRITING")
-_FEATURES = (
-    "ALL",
-    "CONSTRAINTS",
-    "DISTRIBUTION",
-    "PARTITIONS",
-    "GENERATED",
-    "METADATA",
-    "OPTIONS",
-    "WATERMARKS",
-)
+_FEATURES = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS", "GENERATED", "METADATA", "OPTIONS", "WATERMARKS")
 _SERIALS = {
     **dict.fromkeys(("SERIAL", "SERIAL4"), types.INT),
     **dict.fromkeys(("BIGSERIAL", "SERIAL8"), types.BIGINT),
@@ -420,10 +413,15 @@ class TableGrammar(QueryGrammar):
                 distribution = self._distribution("DISTRIBUTION")
             else:
                 self.match("COLUMN")
+                again = self.match("IF", "NOT", "EXISTS")
                 place, key = self._placed_column()
+                place = place.with_(if_not_exists=again)
                 columns.append(place)
                 primary_key = key or primary_key
-            if not several or not self.match(","):
+            if not several and self.at(",") and self.peek().upper == "ADD" and kind is AddParts:
+                self.advance()
+                self.advance()
+            elif not several or not self.match(","):
                 break
         if several:
             self.expect(")")
@@ -458,12 +456,18 @@ class TableGrammar(QueryGrammar):
             while self.match(","):
                 specs.append(self.partition_spec())
             return DropPartitions(tuple(specs), if_exists)
+        if self.match("COLUMN"):
+            lenient = self.match("IF", "EXISTS")
+            return DropColumns((self.name("a column name"),), lenient)
         return DropColumns(self.names("a column name") if self.at("(") else (self.name("a column name"),))
 
     def assignments(self) -> tuple[tuple[Name, ExpressionText], ...]:
         """`column = expression, ..` of UPDATE."""
         found: list[tuple[Name, ExpressionText]] = []
         while not found or self.match(","):
+            if self.at("("):
+                found += _joined.read_assigned_row(self)
+                continue
             name = self.name("a column name")
             self.expect("=")
             found.append((name, _rules.read_default(self) if self.at("DEFAULT") else self.expression_text()))

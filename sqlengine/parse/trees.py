@@ -53,7 +53,16 @@ def where_equal(query: Tree, values: Sequence[tuple[str, Tree]]) -> Tree:
 
 def delete_query(statement: st.Delete, path: tuple[str, str, str], schema: Schema) -> exp.Select:
     """`SELECT physical columns FROM table WHERE condition`."""
-    return _selected([_column(name) for name in schema.names], path, statement.alias, statement.where)
+    if statement.relations is None:
+        return _selected([_column(name) for name in schema.names], path, statement.alias, statement.where)
+    # A row that meets several others goes once.
+    query = _selected([], path, statement.alias, None)
+    query.set("expressions", [_column(name, _target(path, statement.alias)) for name in schema.names])
+    met = statement.relations.query.copy()
+    if statement.where is not None:
+        met.set("where", exp.Where(this=statement.where.expression.copy()))
+    query.set("where", exp.Where(this=exp.Exists(this=met)))
+    return query
 
 
 def update_query(statement: st.Update, path: tuple[str, str, str], schema: Schema) -> exp.Select:
@@ -61,9 +70,10 @@ def update_query(statement: st.Update, path: tuple[str, str, str], schema: Schem
 
     Raises TypeMismatchError E1302 for AND between assignments."""
     new = {name.text: value.expression for name, value in statement.assignments}
-    selected: list[exp.Expr] = [_column(name) for name in schema.names]
+    target = None if statement.relations is None else _target(path, statement.alias)
+    selected: list[exp.Expr] = [_column(name, target) for name in schema.names]
     for field in schema:
-        value: exp.Expr = _column(field.name)
+        value: exp.Expr = _column(field.name, target)
         if field.name in new:
             given = new[field.name].copy()
             if isinstance(given, exp.And) and field.type.root is not TypeRoot.BOOLEAN:
@@ -75,7 +85,13 @@ def update_query(statement: st.Update, path: tuple[str, str, str], schema: Schem
                 )
             value = Assigned(this=given, to=TypeSpec(this=field.type.with_nullable(True)), column=field.name)
         selected.append(exp.Alias(this=value, alias=exp.to_identifier(f"new {field.name}", quoted=True)))
-    return _selected(selected, path, statement.alias, statement.where)
+    query = _selected(selected, path, statement.alias, statement.where)
+    if statement.relations is not None:
+        relations = statement.relations.query.copy()
+        query.set(
+            "joins", [exp.Join(this=relations.args["from_"].this, kind="CROSS"), *relations.args.get("joins", [])]
+        )
+    return query
 
 
 def returning_query(statement: st.Insert | st.Update | st.Delete, path: tuple[str, str, str]) -> exp.Select:
@@ -97,7 +113,7 @@ def _selected(
     columns: list[exp.Expr], path: tuple[str, str, str], alias: st.Name | None, where: st.ExpressionText | None
 ) -> exp.Select:
     source = _table(path)
-    name = alias.text if alias is not None else path[2]
+    name = _target(path, alias)
     source.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
     query = exp.Select(expressions=columns, from_=exp.From(this=source))
     if where is not None:
@@ -105,5 +121,11 @@ def _selected(
     return query
 
 
-def _column(name: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(name, quoted=True))
+def _target(path: tuple[str, str, str], alias: st.Name | None) -> str:
+    """What the changed table is called in its statement."""
+    return path[2] if alias is None else alias.text
+
+
+def _column(name: str, table: str | None = None) -> exp.Column:
+    relation = None if table is None else exp.to_identifier(table, quoted=True)
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=relation)

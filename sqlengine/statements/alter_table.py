@@ -121,7 +121,9 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
             return _added(table, action)
         case ddl.ModifyParts():
             return _modified(table, action)
-        case ddl.DropColumns(columns=names):
+        case ddl.DropColumns(columns=names, if_exists=if_exists):
+            if if_exists:
+                names = tuple(n for n in names if table.column(n.text) is not None)
             return _without_columns(table, names)
         case ddl.DropPart():
             return _without_part(table, action)
@@ -206,6 +208,8 @@ def _added(table: CatalogTable, action: ddl.AddParts) -> CatalogTable:
     columns = list(table.columns)
     for place in action.columns:
         if any(c.name == place.column.name.text for c in columns):
+            if place.if_not_exists:
+                continue
             raise CatalogError(
                 f'column "{place.column.name.text}" exists already',
                 code="E1401",

@@ -23,6 +23,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
 from runtime.local.job import Job
 from runtime.plan.nodes import PhysicalNode
+from runtime.state.keyed import KeyIndex
 from sqlengine.api.result import Result, fold
 from sqlengine.bind.defaults import assigned_defaults
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
@@ -122,6 +123,8 @@ def _update(statement: st.Update, session: Session) -> Result:
             )
     rows = _rows_now(session, update_query(statement, table.path.parts, contents.schema))
     width = len(names)
+    if statement.relations is not None:
+        rows = _each_once(rows, contents)
     old, new = rows.select(list(range(width))), rows.select(list(range(width, 2 * width)))
     _check_not_null(contents, new)
     count = rows.num_rows
@@ -129,6 +132,23 @@ def _update(statement: st.Update, session: Session) -> Result:
     after = ChangelogBatch(_renamed(new, names), np.full(count, UPDATE_AFTER, dtype=np.int8))
     pairs = ChangelogBatch.concat([before, after]).take(np.arange(2 * count).reshape(2, count).T.ravel())
     return change_rows(session, contents, pairs, f"updated in {table.path.name}")
+
+
+def _each_once(rows: pa.RecordBatch, contents: MemoryTable | OpenChanges) -> pa.RecordBatch:
+    """Of the old rows beside their new values, each as often as the table has it: one that has met several others takes the
+    values of the first."""
+    table = contents.table if isinstance(contents, OpenChanges) else contents
+    positions = table.key_positions
+    index = KeyIndex([rows.schema.types[p] for p in positions], exact=not table.primary_key)
+    slots, is_first = index.insert([rows.column(p) for p in positions], rows.num_rows)
+    first = np.flatnonzero(is_first)
+    if table.primary_key:
+        return rows.take(pa.array(first))
+    there = contents.contents().combine_chunks()
+    held = [there.column(p).combine_chunks() for p in positions]
+    found = index.find(held, there.num_rows)
+    counts = np.bincount(found[found >= 0], minlength=index.capacity)
+    return rows.take(pa.array(np.repeat(first, counts[slots[first]])))
 
 
 def _check_not_null(contents: MemoryTable | OpenChanges, rows: pa.RecordBatch) -> None:

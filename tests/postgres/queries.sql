@@ -275,3 +275,12 @@ SELECT id FROM emp ORDER BY id DESC OFFSET 4;
 SELECT (id, name) = (1, 'Ann'), (id, dept) IS NOT DISTINCT FROM (5, NULL) FROM emp ORDER BY id;
 SELECT name FROM emp WHERE (dept, boss) IN (('dev', 1), ('ops', 3)) ORDER BY name;
 SELECT (salary, id) > (4200, 2) FROM emp ORDER BY id;
+
+-- Everyday
+SELECT generate_series(1, 3);
+SELECT generate_series(1, 3) AS n, 'x' AS c;
+SELECT generate_series(1, 6, 2) AS odd ORDER BY 1 DESC;
+SELECT to_char(date '2024-03-05', 'Mon DD, YYYY'), to_char(timestamp '2024-03-05 14:07:09', 'YYYY-MM-DD HH24:MI:SS');
+SELECT time '10:00' + interval '30 minutes', timestamp '2024-01-01 12:00', timestamp '2024-01-01 2:05';
+SELECT isfinite(date '2024-01-01'), bit_length('abc'), octet_length('straße'), decode('616263', 'hex') = 'abc'::bytea;
+SELECT n, lead(n, 1, 0) OVER (ORDER BY n), lag(n, 2, 9) OVER (ORDER BY n) FROM (VALUES (1.50), (2.25), (3.00)) AS t (n) ORDER BY n;

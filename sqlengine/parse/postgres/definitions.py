@@ -66,6 +66,9 @@ class DefinitionGrammar(StatementGrammar):
     def _statement(self) -> Statement:
         """DROP SOURCE and DROP SINK drop the table that it is."""
         word = self.peek()
+        if self.at("TRUNCATE") and word.upper != "TABLE" and word.kind in (WORD, QUOTED):
+            self.tokens.insert(self.index + 1, Token(WORD, "TABLE", "table", "TABLE", word.start, word.start))
+            return super()._statement()
         if self.at("DROP") and word.upper in ("SOURCE", "SINK"):
             self.tokens[self.index + 1] = Token(WORD, "TABLE", "table", "TABLE", word.start, word.end)
         return super()._statement()

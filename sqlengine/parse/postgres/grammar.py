@@ -50,6 +50,8 @@ _OF_TYPE = frozenset(
 HEADER = "-- dialect: postgres\n"
 _S = TypeVar("_S", bound=Statement)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_MINUTES = re.compile(r"\s*(?:\d{4}-\d{1,2}-\d{1,2} )?\d{1,2}:\d{2}\s*")
+"""A time of which the seconds are not written."""
 _BYTES = re.compile(r"\\x([0-9a-fA-F]{2})*")
 
 
@@ -270,6 +272,12 @@ class PostgresGrammar(DefinitionGrammar):
 
     def literal(self) -> exp.Expr | None:
         token = self.token
+        if token.kind is WORD and token.upper in ("TIME", "TIMESTAMP") and _MINUTES.fullmatch(self.peek().value):
+            given = self.peek()
+            if given.kind is STRING:
+                self.tokens[self.index + 1] = Token(
+                    STRING, given.text, f"{given.value.strip()}:00", "", given.start, given.end
+                )
         if token.kind is WORD and token.upper in _OF_TYPE and self._text_of_type(token):
             plain = token.upper == "TIMESTAMP" and self.peek().kind is STRING and ":" in self.peek().value
             if not plain:

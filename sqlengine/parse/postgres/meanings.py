@@ -61,6 +61,8 @@ AS_EXPRESSIONS = {
     "CASE WHEN $3 < 0 THEN CARDINALITY(SPLIT($1, $2)) + $3 ELSE $3 - 1 END), '') END",
     ("WIDTH_BUCKET", 4): "CASE WHEN $1 < $2 THEN 0 WHEN $1 >= $3 THEN $4 + 1 "
     "ELSE CAST(FLOOR(($1 - $2) * $4 / ($3 - $2)) AS INT) + 1 END",
+    ("BIT_LENGTH", 1): "CHAR_LENGTH(HEX($1)) * 4",
+    ("ISFINITE", 1): "CASE WHEN $1 IS NOT NULL THEN TRUE END",
     ("OCTET_LENGTH", 1): "CHAR_LENGTH(HEX($1)) / 2",
     ("TO_HEX", 1): "LOWER(HEX($1))",
     ("ARRAY_TO_STRING", 2): "PG_ARRAY_TO_STRING($1, $2)",
@@ -289,6 +291,23 @@ def _date_bin(call: FunctionCall) -> exp.Expr:
 _UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400}
 
 
+def _to_char(call: FunctionCall) -> exp.Expr:
+    """TO_CHAR of a time, a date too."""
+    if len(call.expressions) != 2:
+        return call
+    return _filled("TO_CHAR(CAST($1 AS TIMESTAMP(6)), $2)", call)
+
+
+def _decode(call: FunctionCall) -> exp.Expr:
+    """DECODE(text, 'hex'): bytes."""
+    form = call.expressions[1] if len(call.expressions) == 2 else None
+    if isinstance(form, exp.Literal) and form.is_string and str(form.this).lower() == "hex":
+        return _filled("UNHEX($1)", call, call.expressions[:1])
+    raise UnsupportedError(
+        "DECODE takes the format 'hex' alone", span=span_of(call), hint="FROM_BASE64(text) is that of base 64"
+    )
+
+
 def _substring(call: FunctionCall) -> exp.Expr:
     """SUBSTRING: what stands before the first character counts, and is empty."""
     given = call.expressions
@@ -321,6 +340,8 @@ BY_RULE: dict[str, Callable[[FunctionCall], exp.Expr]] = {
     "FORMAT": _format,
     "APPROX_PERCENTILE": _approx_percentile,
     "DATE_BIN": _date_bin,
+    "TO_CHAR": _to_char,
+    "DECODE": _decode,
 }
 
 

@@ -121,7 +121,12 @@ def _concerns(tree: exp.Expr) -> bool:
     tables = [t for t in tree.find_all(exp.Table) if isinstance(t.this, exp.Identifier)]
     if any(_home(table) is None and table.name.lower() not in named for table in tables):
         return False
-    return any(_home(table) is not None for table in tables) or any(map(_is_own_function, tree.walk()))
+    if any(_home(table) is not None for table in tables):
+        return True
+    # FORMAT of DuckDB is another one.
+    return any(map(_is_own_function, tree.walk())) and not any(
+        isinstance(node, exp.Func) and "FORMAT" in (node.sql_name(), node.name.upper()) for node in tree.walk()
+    )
 
 
 def _home(table: exp.Table) -> str | None:
