@@ -87,6 +87,11 @@ class KeyedRows:
         return self._heard_rows
 
     @property
+    def rows(self) -> int:
+        """How many rows it has, equal ones counted once."""
+        return self._rows.rows
+
+    @property
     def nbytes(self) -> int:
         return self._keys.nbytes + self._rows.nbytes
 

@@ -18,7 +18,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -240,6 +240,24 @@ class MemoryAccount(NamedTuple):
     rows: int | None
     bytes: int
     disk_bytes: int = 0
+
+
+class HeldBeside(NamedTuple):
+    """What somebody has in memory of what belongs to another: an index over a table, copies of a job's state.
+
+    Args:
+        of: the table or the job.
+        part: what the memory is for.
+        rows: how many rows they are.
+        bytes: of memory, beside that of `batches`.
+        batches: rows whose memory may be that of others, too.
+    """
+
+    of: object
+    part: str
+    rows: int
+    bytes: int
+    batches: Sequence[pa.RecordBatch] = ()
 
 
 Accounts = Callable[[], Iterable[MemoryAccount]]

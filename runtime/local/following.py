@@ -64,6 +64,10 @@ class Following:
         return 0 if self._mirror is None else self._mirror.nbytes
 
     @property
+    def rows(self) -> int:
+        return 0 if self._mirror is None else self._mirror.rows
+
+    @property
     def over(self) -> bool:
         """Whether it is to be made anew, or dropped."""
         return self._closed or self._failure is not None or (self._mirror is not None and self._mirror.worn)

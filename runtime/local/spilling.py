@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+import pyarrow as pa
+
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import InternalError
 from runtime.operators.operator import EpochTime, Operator, PiecewiseOperator, StateSize
@@ -50,6 +53,10 @@ class SpillingOperator(PiecewiseOperator):
     @property
     def tables(self) -> Sequence[StateTable]:
         return self.inner.tables
+
+    def look(self, table: str, keys: Sequence[pa.Array]) -> tuple[np.ndarray, list[pa.Array]]:
+        """See `SpilledState.look`."""
+        return self._state.look(table, keys)
 
     def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         for _ in self._state.due(time.processing_time):

@@ -296,9 +296,7 @@ class WatchedTasks:
         found = [[table for table in task.tables if table.name in tables] for task in tasks]
         if any(table.outside is not None for task in found for table in task):
             raise StateQueryError(
-                "the state may leave memory, and cannot be asked by key",
-                code="E4110",
-                hint="make a materialized view of what you ask for, or SET 'state.backend.type' = 'memory' for the job",
+                "state that may leave memory is not followed", code="E4110", hint="ask for its keys between epochs"
             )
         self._watches = [[table.watch() for table in task] for task in found]
 

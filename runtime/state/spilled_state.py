@@ -93,6 +93,30 @@ class SpilledState:
         own = self._seen.nbytes + self._touched_at.nbytes + self._stored.nbytes
         return own + sum(table.nbytes for table in self._tables)
 
+    def look(self, name: str, keys: Sequence[pa.Array]) -> tuple[np.ndarray, list[pa.Array]]:
+        """The rows of a table for keys, each once, wherever they are; they stay there. Gives for each row the position of
+        its key, ascending, and the columns but that of the owner. Between epochs."""
+        (table,) = (table for table in self._tables if table.name == name)
+        given = [k if k.type == t else k.cast(t) for k, t in zip(keys, self._keyed.types, strict=True)]
+        there = np.arange(len(given[0]))
+        for key, nullable in zip(given, self._keyed.nullable, strict=True):
+            if not nullable and key.null_count:
+                there = np.intersect1d(there, np.flatnonzero(key.is_valid().to_numpy(zero_copy_only=False)))
+        given = [key.take(pa.array(there)) for key in given]
+        slots = self._keyed.find(given, len(there))
+        hot, cold = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
+        encoded = self._key_bytes.encode([key.take(pa.array(cold)) for key in given])
+        order = self._key_bytes.order(encoded)
+        index, columns = table.look(slots[hot], encoded.take(pa.array(order)))
+        index = there[np.concatenate([hot, cold[order]])[index]]
+        if len(there) < len(keys[0]) and table.owner is None:
+            lone = np.setdiff1d(np.arange(len(keys[0])), there)
+            of_lone, more = table.without_key(self._keyed.nullable, [key.take(pa.array(lone)) for key in keys])
+            index = np.concatenate([index, lone[of_lone]])
+            columns = [pa.concat_arrays([c, m.cast(c.type)]) for c, m in zip(columns, more, strict=True)]
+        sorted_ = np.argsort(index, kind="stable")
+        return index[sorted_], [column.take(pa.array(sorted_)) for column in columns]
+
     def admit(self, inputs: Sequence[Sequence[pa.Array]]) -> Touched | None:
         """Brings in the keys of an epoch: the key columns of each input that has rows. None when there are none."""
         given = [found for columns in inputs if len((found := self._usable(columns))[0])]

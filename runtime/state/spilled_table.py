@@ -7,7 +7,7 @@ and what rows that belong to them refer to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from runtime.kernels.grow import grown
 from runtime.kernels.slots import SlotAllocator
 from runtime.state.deadlines import NO_DEADLINE, earliest
 from runtime.state.key_bytes import KeyBytes
+from runtime.state.keyed import KeyIndex
 from runtime.state.rocksdb import RocksStore
 from runtime.state.row_codec import RowCodec
 from runtime.state.table import SLOT, TOUCHED, WRITTEN, StateTable, TableChanges
@@ -161,6 +162,44 @@ class SpilledTable:
         order = np.argsort(numbers)
         self._came = numbers[order], slots[order]
         return found, deadlines
+
+    def look(self, hot: np.ndarray, cold: pa.Array) -> tuple[np.ndarray, list[pa.Array]]:
+        """The rows of keys, which stay where they are: of those in the structures, by their slots, and of others, by how
+        they are written. Gives for each row which key it is of (first come the hot ones), and the columns but that of the
+        owner."""
+        index, slots = self.rows_of(hot)
+        parts = [list(self._table.read(slots))]
+        of_keys = [index]
+        values = self._store.get(self.name, cold)
+        found = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        if len(found):
+            (_, *columns), counts = self._codec.decode(values.take(pa.array(found)))
+            parts.append(columns)
+            of_keys.append(len(hot) + np.repeat(found, counts))
+        first = 0 if self._owner is None else 1
+        types = self._table.schema.types[first:]
+        columns = [
+            pa.concat_arrays([c if c.type == t else c.cast(t) for c in several])
+            for t, *several in zip(types, *(part[first:] for part in parts), strict=True)
+        ]
+        return np.concatenate(of_keys), columns
+
+    def without_key(self, nullable: Sequence[bool], keys: Sequence[pa.Array]) -> tuple[np.ndarray, list[pa.Array]]:
+        """The rows that have no key, because of a NULL, and never leave the structures: those that have in its columns what
+        each of `keys` has, with the position of that, and their columns. Costs as much as the structures hold."""
+        table = self._table
+        columns = list(table.read(table.live()))
+        own = [columns[table.schema.get_field_index(name)] for name in table.key]
+        parts = zip(own, nullable, strict=True)
+        nulls = [np.asarray(key.is_null()) for key, may in parts if not may]
+        rows = np.flatnonzero(np.logical_or.reduce(nulls)) if nulls else np.empty(0, np.int64)
+        asked = KeyIndex([key.type for key in own])
+        numbers, _ = asked.insert([k.cast(c.type) for k, c in zip(keys, own, strict=True)], len(keys[0]))
+        position = np.empty(asked.capacity, np.int64)
+        position[numbers] = np.arange(len(numbers))
+        found = asked.find([key.take(pa.array(rows)) for key in own], len(rows))
+        rows = rows[found >= 0]
+        return position[found[found >= 0]], [column.take(pa.array(rows)) for column in columns]
 
     def where_came(self, numbers: np.ndarray) -> np.ndarray:
         """The slots of rows that the last `fetch` brought."""

@@ -5,7 +5,7 @@ Temporary objects shadow permanent ones of the same name, as in Flink. Names are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, cast
@@ -77,6 +77,8 @@ class Catalogs:
         self._temporary_definitions: dict[tuple[str, ObjectPath], NamedDefinition] = {}
         self.current_catalog = DEFAULT_CATALOG
         self.current_database = DEFAULT_DATABASE
+        self.sees: Callable[[str, tuple[str, ...]], bool] | None = None
+        """Whether whoever acts may know of something, by its kind and its whole name; None: of everything."""
 
     def for_session(self) -> Catalogs:
         """The same catalogs for another session: with no temporary objects, in the default database."""
@@ -169,7 +171,7 @@ class Catalogs:
             "materialized view": (MaterializedView,),
             "materialized table": (MaterializedView,),
         }
-        objects = self.objects(path.catalog, path.database)
+        objects = self.seen_objects(path.catalog, path.database)
         names = [o.path.name for o in objects if isinstance(o, kinds.get(what, (object,)))]
         near = did_you_mean(path.name, names)
         if near is not None:
@@ -192,6 +194,36 @@ class Catalogs:
             if path.catalog == catalog and path.database == database:
                 found[path.name] = thing
         return [found[name] for name in sorted(found)]
+
+    def seen_objects(self, catalog: str | None = None, database: str | None = None) -> list[CatalogObject]:
+        """Those of which whoever acts may know."""
+        found, sees = self.objects(catalog, database), self.sees
+        if sees is None:
+            return found
+        return [o for o in found if getattr(o, "temporary", False) or sees("table", o.path.parts)]
+
+    def seen_definitions(self, kind: str, catalog: str, database: str) -> list[NamedDefinition]:
+        """The same of models, connections and procedures."""
+        found, sees = self.definitions(kind, catalog, database), self.sees
+        return found if sees is None else [d for d in found if d.temporary or sees(kind, d.path.parts)]
+
+    def seen_databases(self, catalog: str, span: Span | None = None) -> dict[str, Database]:
+        """The same of the databases of a catalog, by name; the current one is always among them."""
+        found, sees, here = (
+            self.catalog(catalog, span).databases,
+            self.sees,
+            (self.current_catalog, self.current_database),
+        )
+        return {
+            n: found[n] for n in sorted(found) if sees is None or (catalog, n) == here or sees("database", (catalog, n))
+        }
+
+    def seen_catalogs(self) -> list[Catalog]:
+        """The same of catalogs."""
+        sees = self.sees
+        return [
+            c for c in self.catalogs() if sees is None or c.name == self.current_catalog or sees("catalog", (c.name,))
+        ]
 
     def all_objects(self) -> Iterable[CatalogObject]:
         for catalog in self._catalogs.values():

@@ -81,6 +81,18 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
     serve.add_argument(
         "--max-connections", type=int, default=1000, metavar="N", help="at most so many at once (default: %(default)s)"
     )
+    serve.add_argument(
+        "--allow-path",
+        action="append",
+        metavar="FOLDER",
+        help="a folder, or s3://bucket/path, that tables may read and write; may be repeated (default: all)",
+    )
+    serve.add_argument(
+        "--allow-host",
+        action="append",
+        metavar="HOST",
+        help="a host that connectors may reach, also *.example.com; may be repeated (default: all)",
+    )
     add_options(serve)
     serve.set_defaults(
         parser=serve,
@@ -98,6 +110,8 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
                 args.web,
                 args.state,
                 args.state_threads,
+                None if args.allow_path is None else tuple(args.allow_path),
+                None if args.allow_host is None else tuple(args.allow_host),
             ),
             options,
         ),

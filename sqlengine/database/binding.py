@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from connectors.memory.lookup import MemoryLookup
@@ -29,6 +29,7 @@ from sqlengine.parse.nodes import FILE_DATABASE
 
 if TYPE_CHECKING:
     import connectors.absent as _absent_tables
+    import sqlengine.database.acting as _acting
     import sqlengine.database.inferred_tables as _inferred_tables
     import sqlengine.database.models as _models
     import sqlengine.database.open_views as _open_views
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
     from connectors.absent import AbsentTable
     from connectors.models.table import ModelTable
     from sqlengine.parameters.binding import Parameters
+    from sqlengine.roles.authority import Authority
 else:
     _absent_tables = Room("connectors.absent")
+    _acting = Room("sqlengine.database.acting")
     _lookups = Room("sqlengine.options.lookups")
     _inferred_tables = Room("sqlengine.database.inferred_tables")
     _models = Room("sqlengine.database.models")
@@ -95,10 +98,18 @@ class Binding:
     session: Session
     live: bool
     current: tuple[str, str] | None = None
+    owner: Authority | None = field(default=None, kw_only=True)
+    """Of the view whose query is bound, by whose rights that reads."""
+
+    @property
+    def authority(self) -> Authority | None:
+        """Who reads; None where nobody is asked."""
+        return self.owner or self.session.authority
 
     @property
     def functions(self) -> FunctionRegistry:
-        return self.session.functions
+        authority = self.authority
+        return self.session.functions if authority is None else _acting.callable_functions(self.session, authority)
 
     @property
     def options(self) -> Options:
@@ -121,12 +132,22 @@ class Binding:
         return self.current[1] if self.current is not None else self.session.catalogs.current_database
 
     def within(self, view: CatalogView) -> Binding:
-        return replace(self, current=(view.path.catalog, view.path.database))
+        owner = self.owner
+        if self.session.authority is not None and not view.temporary:
+            owner = _acting.owner_of(self.session, view.path)
+        return replace(self, current=(view.path.catalog, view.path.database), owner=owner)
+
+    def _check_read(self, found: CatalogTable | CatalogView | MaterializedView | None, span: Span | None) -> None:
+        authority = self.authority
+        if authority is not None:
+            _acting.check_read(authority, found, span)
 
     def model(self, path: tuple[str, ...], span: Span | None) -> ModelTable:
         if self.current is not None and len(path) < 3:
             path = (*self.current[: 3 - len(path)], *path)
         found = self.session.catalogs.definition("model", path, span)
+        if (authority := self.authority) is not None and not found.temporary:
+            _acting.check_model(authority, found.path.parts, span)
         with pointing_at(span):
             return _models.opened_model(found, self.session, self)
 
@@ -136,6 +157,7 @@ class Binding:
         found = self.session.catalogs.find(self.session.catalogs.qualify(path))
         if not isinstance(found, MaterializedView):
             return None
+        self._check_read(found, None)
         return _as_view(found)
 
     def _stands_for(self, view: MaterializedView, span: Span | None) -> bool:
@@ -157,6 +179,7 @@ class Binding:
         if is_system_table(path) or session.information_table(path, span) is not None:
             raise _past.no_history(path[-1], "system table", span)
         found = session.catalogs.get(path, span)
+        self._check_read(found, span)
         check_hinted(found.path.name, "a table of the past", options, span)
         if session.parameters is not None:
             session.parameters.read.append((session.catalogs.qualify(path), found))
@@ -175,6 +198,7 @@ class Binding:
     ) -> OpenTable | CatalogView:
         session = self.session
         if is_system_table(path):
+            self._check_read(None, span)
             return session.system_table(path[1:], span)
         if path[0] == PYTHON_DATABASE and path[1:2] and path[1] in session.python_tables:
             return session.python_table(*path[1:])
@@ -186,6 +210,7 @@ class Binding:
         if self.current is not None and len(path) < 3:
             path = (*self.current[: 3 - len(path)], *path)
         found = session.catalogs.get(path, span)
+        self._check_read(found, span)
         if session.parameters is not None:
             session.parameters.read.append((session.catalogs.qualify(path), found))
         if isinstance(found, CatalogView):

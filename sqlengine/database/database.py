@@ -7,6 +7,7 @@ import gc
 import itertools
 import threading
 import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +16,7 @@ from connectors.memory import MemoryTable
 from connectors.memory.rows import TableVersion
 from connectors.pushed import PushedTable
 from runtime.core.clock import Clock, SystemClock
-from runtime.core.memory import MemoryAccount
+from runtime.core.memory import HeldBeside, MemoryAccount
 from runtime.core.metrics import MetricsRegistry
 from runtime.core.options import Options
 from runtime.core.rooms import Room
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import sqlengine.roles.roles as _roles
     from sqlengine.database.durable import Durable
     from sqlengine.database.folder.changes import Definition, Place
+    from sqlengine.roles.outside import Outside
 else:
     _histories = Room("sqlengine.database.histories")
     _memory_accounts = Room("sqlengine.database.memory_accounts")
@@ -75,6 +77,12 @@ class MemoryAccounts:
     def __init__(self, database: Database) -> None:
         self._database = weakref.ref(database)
         self._jobs: dict[weakref.ref[object], None] = {}
+        self._beside: list[weakref.WeakMethod[Callable[[], Iterable[HeldBeside]]]] = []
+
+    def add(self, holder: Callable[[], Iterable[HeldBeside]]) -> None:
+        """Ask this method, too, as long as its object is there: it holds memory for what is owned by others."""
+        self._beside = [known for known in self._beside if known() is not None]
+        self._beside.append(weakref.WeakMethod(holder))
 
     def began(self, job: object) -> None:
         jobs = self._jobs
@@ -83,7 +91,8 @@ class MemoryAccounts:
     def accounts(self) -> list[MemoryAccount]:
         database = self._database()
         jobs = (job for job in (reference() for reference in tuple(self._jobs)) if job is not None)
-        return [] if database is None else _memory_accounts.memory_accounts(database, jobs)
+        holders = [holder for known in self._beside if (holder := known()) is not None]
+        return [] if database is None else _memory_accounts.memory_accounts(database, jobs, holders)
 
 
 class Database:
@@ -128,6 +137,8 @@ class Database:
         self.known_roles: _roles.Roles | None = None
         """What `roles` is, once somebody has asked for it."""
         self._sequences: _sequences.Sequences | None = None
+        self.outside: Outside | None = None
+        """Which paths and hosts may be reached; None: all."""
         self._numbers = itertools.count(_FIRST)
         self._sessions: dict[int, weakref.ref[_Joined]] = {}
         self._first_was_closed = False

@@ -18,16 +18,26 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
+from connectors.memory import TableSnapshot
 from runtime.core.errors import BindError, Span, SqlEngineError, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql, shown_value
 from runtime.core.types import BOOLEAN, INT, STRING
 from runtime.expr.function import FunctionRegistry
 from sqlengine.catalog.catalog import CatalogObject, Catalogs
-from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
+from sqlengine.catalog.objects import (
+    CatalogTable,
+    CatalogView,
+    ComputedColumn,
+    MaterializedView,
+    MetadataColumn,
+    ObjectPath,
+    OpenTable,
+    PhysicalColumn,
+)
 from sqlengine.text.functions import function_kind, signature_texts
 
-__all__ = ["INFORMATION_SCHEMA", "INFORMATION_TABLES", "InformationSchema"]
+__all__ = ["INFORMATION_SCHEMA", "INFORMATION_TABLES", "InformationSchema", "finished"]
 
 INFORMATION_SCHEMA = "information_schema"
 _OBJECT = (("table_catalog", STRING), ("table_schema", STRING), ("table_name", STRING))
@@ -101,11 +111,11 @@ class InformationSchema:
             self._opening = False
 
     def _objects(self, catalog: str) -> Iterator[CatalogObject]:
-        for database in sorted(self._catalogs.catalog(catalog).databases):
-            yield from self._catalogs.objects(catalog, database)
+        for database in self._catalogs.seen_databases(catalog):
+            yield from self._catalogs.seen_objects(catalog, database)
 
     def _schemata(self, catalog: str) -> Iterator[tuple[object, ...]]:
-        for name, database in sorted(self._catalogs.catalog(catalog).databases.items()):
+        for name, database in self._catalogs.seen_databases(catalog).items():
             yield catalog, name, database.comment
 
     def _tables(self, catalog: str) -> Iterator[tuple[object, ...]]:
@@ -168,6 +178,12 @@ class InformationSchema:
         for function in sorted(self._functions, key=lambda f: f.name):
             signatures = "; ".join(dict.fromkeys(signature_texts(function)))
             yield function.name, function_kind(function), signatures, function.document
+
+
+def finished(at: ObjectPath, schema: Schema, rows: pa.Table) -> OpenTable:
+    """A table of rows that are all there."""
+    snapshot = TableSnapshot(str(at), schema, rows)
+    return OpenTable(CatalogTable(at, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
 
 
 def _type_of(thing: CatalogObject) -> str:

@@ -8,7 +8,7 @@ to take them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from connectors.memory import MemoryTable
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.memory import MemoryAccount, own_bytes, worker_bytes
+from runtime.core.memory import HeldBeside, MemoryAccount, own_bytes, worker_bytes
 from runtime.local.dataflow import Dataflow
 from runtime.local.ended import EndedOperator
 from runtime.local.job import Job
@@ -46,11 +46,14 @@ class _Owners(Protocol):
     def open_epochs(self) -> dict[int, OpenEpoch]: ...
 
 
-def memory_accounts(database: _Owners, jobs: Iterable[object]) -> list[MemoryAccount]:
+def memory_accounts(
+    database: _Owners, jobs: Iterable[object], holders: Iterable[Callable[[], Iterable[HeldBeside]]] = ()
+) -> list[MemoryAccount]:
     """One account for each owner and part that takes memory or room on the disk; at the end what nobody accounts for.
 
     Args:
         jobs: all that there are of the database, those of views and queries included.
+        holders: tell what they hold for tables and jobs.
     """
     held = _Held()
     running = _running(jobs)
@@ -60,6 +63,11 @@ def memory_accounts(database: _Owners, jobs: Iterable[object]) -> list[MemoryAcc
     owners |= {id(job.job): ("JOB", job.id) for job in tuple(database.jobs.jobs.values())}
     for job in running:
         found += _of_job(job, *owners.get(id(job.job), ("QUERY", job.job.name)), held)
+    owners |= {id(table): (kind, str(path)) for path, kind, table in _owned_tables(database)}
+    for beside in (beside for holder in holders for beside in holder()):
+        if id(beside.of) in owners:
+            size = held.bytes(beside.batches) + beside.bytes
+            found.append(MemoryAccount(*owners[id(beside.of)], beside.part, _DRIVER, beside.rows, size))
     for number, epoch in database.open_epochs.items():
         for path, batches in epoch.buffered.items():
             found.append(held.account("SESSION", str(number), f"changes of {path}", batches))
@@ -111,11 +119,15 @@ class _Held:
         return MemoryAccount(kind, owner, part, _DRIVER, sum(map(len, known)), size)
 
 
-def _tables(database: _Owners, held: _Held) -> Iterator[MemoryAccount]:
+def _owned_tables(database: _Owners) -> Iterator[tuple[ObjectPath, str, MemoryTable]]:
     views = {view.path for view in database.views.jobs()}
     tables = {path: ("VIEW" if path in views else "TABLE", table) for path, table in tuple(database.memory.items())}
     tables |= {v.path: ("VIEW", v.contents) for v in database.views.being_filled if v.contents is not None}
-    for path, (kind, table) in tables.items():
+    return ((path, kind, table) for path, (kind, table) in tables.items())
+
+
+def _tables(database: _Owners, held: _Held) -> Iterator[MemoryAccount]:
+    for path, kind, table in _owned_tables(database):
         parts, owner = table.parts, str(path)
         size = held.bytes(parts.rows.in_memory) + parts.rows.count_bytes
         yield MemoryAccount(kind, owner, "rows", _DRIVER, parts.rows.num_rows, size, parts.rows.file_bytes)

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
-
 from connectors.memory import MemorySink, MemoryTable, OpenChanges, TableSnapshot
 from runtime.checkpoint.epoch_state import Restored
 from runtime.checkpoint.keys import keys_of
@@ -51,6 +49,7 @@ from sqlengine.options.watermarks import is_for_connector
 
 if TYPE_CHECKING:
     import connectors.absent as _absent_tables
+    import sqlengine.database.acting as _acting
     import sqlengine.database.information_schema as _information_schema
     import sqlengine.database.system_tables as _system_tables
     from sqlengine.database.durable import Durable
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from sqlengine.roles.authority import Authority
 else:
     _absent_tables = Room("connectors.absent")
+    _acting = Room("sqlengine.database.acting")
     _system_tables = Room("sqlengine.database.system_tables")
     _information_schema = Room("sqlengine.database.information_schema")
 
@@ -408,7 +408,7 @@ class Session:
         metadata = tuple(
             (c.name, c.key) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual)
         )
-        return TableRequest(
+        request = TableRequest(
             str(table.path),
             physical_schema(table, for_sink=for_sink),
             table.primary_key,
@@ -419,6 +419,9 @@ class Session:
             self.time_zone,
             self.registry,
         )
+        if self.authority is not None or self.database.outside is not None:
+            _acting.check_request(self, table, request, options, writes=for_sink)
+        return request
 
     def open_sink(
         self, table: CatalogTable, options: Mapping[str, str], *, live: bool, span: Span | None = None
@@ -463,7 +466,9 @@ class Session:
             return None
         catalog = path[0] if len(path) == 3 else here or self.catalogs.current_catalog
         schema, rows = self.information.open(catalog, path[-1], span)
-        return _finished(ObjectPath(catalog, _information_schema.INFORMATION_SCHEMA, path[-1]), schema, rows)
+        return _information_schema.finished(
+            ObjectPath(catalog, _information_schema.INFORMATION_SCHEMA, path[-1]), schema, rows
+        )
 
     def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
@@ -475,13 +480,9 @@ class Session:
         # Figures and state of jobs change with every epoch.
         with nullcontext() if path[0] in ("history", "log", "memory", "metrics", "rejected") else self.views.lock:
             schema, rows = system.open(path, span)
-        return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)
-
-
-def _finished(at: ObjectPath, schema: Schema, rows: pa.Table) -> OpenTable:
-    """A table of rows that are all there."""
-    snapshot = TableSnapshot(str(at), schema, rows)
-    return OpenTable(CatalogTable(at, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
+        return _information_schema.finished(
+            ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows
+        )
 
 
 def is_system_table(path: tuple[str, ...]) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from connectors.absent import ABSENT_CONNECTORS, ABSENT_FORMATS, is_absent_connector
 from runtime.core.errors import OptionError, Span, SqlEngineError, did_you_mean, pointing_at
 from runtime.core.options import Option
+from runtime.core.rooms import Room
 from runtime.spi.registry import ConnectorFactory, Registry, check_options
 from sqlengine.catalog.catalog import CONNECTION
 from sqlengine.catalog.objects import CatalogTable
@@ -16,6 +18,13 @@ from sqlengine.database.session import Session
 from sqlengine.options.lookups import LOOKUP_OPTIONS, read_lookup_options
 from sqlengine.options.watermarks import is_for_connector
 from sqlengine.parse import ddl_nodes as ddl
+
+if TYPE_CHECKING:
+    import sqlengine.database.acting as _acting
+    import sqlengine.roles.outside as _outside
+else:
+    _acting = Room("sqlengine.database.acting")
+    _outside = Room("sqlengine.roles.outside")
 
 __all__ = ["check_connector"]
 
@@ -33,7 +42,11 @@ def check_connector(table: CatalogTable, session: Session, given: Sequence[ddl.O
         return
     registry, spans = session.registry, {option.key: option.span for option in given}
     with pointing_at(spans.get(CONNECTION)):
+        if session.authority is not None:
+            _acting.check_connection(session, session.authority, table.options, table.path)
         table = replace(table, options=session.catalogs.with_connection(table.options, table.path))
+    if session.authority is not None:
+        _outside.check_outside(session.authority, connector, table.options, span=spans.get("connector"))
     try:
         read_lookup_options(table, {})
     except OptionError as error:

@@ -73,6 +73,8 @@ def _surroundings(session: Session) -> tuple[Any, ...]:
         session.catalogs.current_database,
         session.options.as_dict(),
         dict(session.user_functions),
+        # Somebody may have taken a privilege away.
+        None if session.authority is None else session.authority.roles.version,
     )
 
 

@@ -92,8 +92,9 @@ class PointLookup:
 
 
 def _surroundings(session: Session) -> tuple[Any, ...]:
-    catalogs = session.catalogs
-    return catalogs.current_catalog, catalogs.current_database, session.options.as_dict()
+    catalogs, authority = session.catalogs, session.authority
+    privileges = None if authority is None else authority.roles.version
+    return catalogs.current_catalog, catalogs.current_database, session.options.as_dict(), privileges
 
 
 def point_lookup(kept: Kept, session: Session) -> PointLookup | None:

@@ -41,8 +41,6 @@ FOREIGN = {
     "WHERE": "a query begins with SELECT",
     "PRINT": "write SELECT, or INSERT INTO a table WITH ('connector' = 'print')",
     "COMMENT": "comments stand in CREATE, or use ALTER TABLE t MODIFY c type COMMENT '..'",
-    "GRANT": "there are no users and no rights here",
-    "REVOKE": "there are no users and no rights here",
     "EMIT": "at the end of a SELECT: EMIT CHANGES, or EMIT ON WINDOW CLOSE",
     "PRAGMA": "options are set with SET 'key' = 'value'",
     "QUIT": "at the prompt of sqlengine shell it is \\q or QUIT alone",

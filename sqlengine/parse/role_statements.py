@@ -1,19 +1,41 @@
-"""CREATE, ALTER and DROP of roles and tokens."""
+"""CREATE, ALTER and DROP of roles and tokens, GRANT and REVOKE."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sqlengine.parse.cursor import Cursor
-from sqlengine.parse.ddl_nodes import Name, Statement
-from sqlengine.parse.lexer import NUMBER
-from sqlengine.parse.session_nodes import AlterRole, CreateRole, CreateToken, DropRole, DropToken, RoleOptions
+from sqlengine.parse.ddl_nodes import Name, ObjectName, Statement
+from sqlengine.parse.lexer import NUMBER, STRING, WORD
+from sqlengine.parse.session_nodes import (
+    AlterRole,
+    CreateRole,
+    CreateToken,
+    DropRole,
+    DropToken,
+    Grant,
+    GrantRole,
+    RoleOptions,
+)
 from sqlengine.parse.table_definitions import TableGrammar
 
-__all__ = ["ROLE_WORDS", "read_alter_role", "read_create_role", "read_drop_role"]
+__all__ = ["ROLE_WORDS", "read_alter_role", "read_create_role", "read_drop_role", "read_grant"]
 
 ROLE_WORDS = ("ROLE", "USER", "TOKEN")
 """Behind CREATE and DROP."""
+_KINDS = (
+    "TABLE",
+    "VIEW",
+    "CATALOG",
+    "DATABASE",
+    "SCHEMA",
+    "FUNCTION",
+    "PROCEDURE",
+    "MODEL",
+    "CONNECTION",
+    "CONNECTOR",
+    "PATH",
+)
 _SWITCHES: dict[str, tuple[str, bool]] = {
     "LOGIN": ("login", True),
     "NOLOGIN": ("login", False),
@@ -61,6 +83,76 @@ def read_drop_role(grammar: TableGrammar) -> Statement:
     while grammar.match(","):
         names.append(grammar.name("the name of a role"))
     return DropRole(tuple(names), if_exists)
+
+
+def read_grant(grammar: TableGrammar, *, database_is: str) -> Statement:
+    """GRANT or REVOKE. `database_is`: what DATABASE means: a database, or a catalog."""
+    revokes = grammar.expect_any("GRANT", "REVOKE") == "REVOKE"
+    if grammar.match("ALL"):
+        grammar.match("PRIVILEGES")
+        given: tuple[Name, ...] = ()
+        grammar.expect("ON")
+    else:
+        given = _names(grammar, "a privilege, or a role")
+        if not grammar.match("ON"):
+            if not grammar.at_any("TO", "FROM"):
+                grammar.fail("ON", "FROM" if revokes else "TO")
+            return GrantRole(given, _receivers(grammar, revokes), revokes)
+    kind, objects = _objects(grammar, database_is)
+    privileges = tuple(Name(name.text.upper(), name.span) for name in given)
+    return Grant(privileges, kind, objects, _receivers(grammar, revokes), revokes)
+
+
+def _objects(grammar: TableGrammar, database_is: str) -> tuple[str, tuple[ObjectName, ...]]:
+    if grammar.match("SYSTEM"):
+        return "system", (ObjectName((), grammar.previous.span),)
+    if grammar.match("ALL"):
+        grammar.expect("TABLES", "IN")
+        word = grammar.expect_any("SCHEMA", "DATABASE")
+        kind = database_is if word == "DATABASE" else "database"
+        return f"tables in {kind}", _object_names(grammar, kind)
+    if grammar.match("MATERIALIZED", "VIEW"):
+        return "table", _object_names(grammar, "table")
+    # Without a kind a table is meant, also one of such a name.
+    if not grammar.at_any(*_KINDS) or grammar.peek().upper in (",", ".", "TO", "FROM"):
+        return "table", _object_names(grammar, "table")
+    word = grammar.advance().upper
+    kind = {"VIEW": "table", "SCHEMA": "database", "DATABASE": database_is}.get(word, word.lower())
+    return kind, _object_names(grammar, kind)
+
+
+def _object_names(grammar: TableGrammar, kind: str) -> tuple[ObjectName, ...]:
+    found: list[ObjectName] = []
+    while not found or grammar.match(","):
+        if kind == "path" or (kind == "connector" and grammar.token.kind is STRING):
+            text = _text(grammar)
+            found.append(ObjectName((text.text,), text.span))
+        else:
+            found.append(grammar.object_name(f"the name of a {kind}"))
+    return tuple(found)
+
+
+def _receivers(grammar: TableGrammar, revokes: bool) -> tuple[Name, ...]:
+    grammar.expect("FROM" if revokes else "TO")
+    found: list[Name] = []
+    while not found or grammar.match(","):
+        grammar.match_any("ROLE", "GROUP")
+        found.append(grammar.name("the name of a role, or PUBLIC"))
+    if revokes:
+        grammar.match_any("CASCADE", "RESTRICT")
+    return tuple(found)
+
+
+def _names(grammar: TableGrammar, what: str) -> tuple[Name, ...]:
+    found: list[Name] = []
+    while not found or grammar.match(","):
+        # INSERT and SELECT are words that are no names.
+        if grammar.token.kind is WORD and grammar.token.upper in ("SELECT", "INSERT", "CREATE"):
+            token = grammar.advance()
+            found.append(Name(token.text, token.span))
+        else:
+            found.append(grammar.name(what))
+    return tuple(found)
 
 
 def _options(grammar: TableGrammar, given: dict[str, Any]) -> RoleOptions:

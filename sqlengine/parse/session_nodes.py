@@ -33,6 +33,8 @@ __all__ = [
     "CreateToken",
     "DropRole",
     "DropToken",
+    "Grant",
+    "GrantRole",
     "RoleOptions",
 ]
 
@@ -281,3 +283,27 @@ class DropToken(Statement):
 
     name: Name
     if_exists: bool = False
+
+
+@node
+class Grant(Statement):
+    """`GRANT privilege, .. ON [kind] object, .. TO role, ..`, or (`revokes`) `REVOKE .. FROM ..`.
+
+    `privileges`: in upper case; none for ALL. `kind`: see `roles.privileges`; `tables in database` stands for the tables
+    that are there. A path, and the system, which has no name, are one object.
+    """
+
+    privileges: tuple[Name, ...]
+    kind: str
+    objects: tuple[ObjectName, ...]
+    roles: tuple[Name, ...]
+    revokes: bool = False
+
+
+@node
+class GrantRole(Statement):
+    """`GRANT role, .. TO role, ..`, or (`revokes`) `REVOKE .. FROM ..`."""
+
+    groups: tuple[Name, ...]
+    members: tuple[Name, ...]
+    revokes: bool = False

@@ -75,6 +75,8 @@ from sqlengine.parse.session_nodes import (
     DropToken,
     ExecutePlan,
     ExecutePrepared,
+    Grant,
+    GrantRole,
     LoadModule,
     Prepare,
     RemoveJar,
@@ -148,6 +150,8 @@ __all__ = [
     "Explain",
     "ExpressionText",
     "Flush",
+    "Grant",
+    "GrantRole",
     "Insert",
     "LikeClause",
     "LikeOption",
@@ -452,7 +456,7 @@ class Show(Statement):
 
     CATALOGS, CURRENT CATALOG, CREATE CATALOG, DATABASES, CURRENT DATABASE, TABLES, CREATE TABLE, COLUMNS, PARTITIONS,
     PROCEDURES, VIEWS, CREATE VIEW, MATERIALIZED VIEWS, CREATE MATERIALIZED VIEW, the same of TABLE, FUNCTIONS, MODULES, JARS, JOBS,
-    MODELS, CREATE MODEL, CONNECTIONS, CREATE CONNECTION, ROLES, USERS (the roles that may log in), TOKENS.
+    MODELS, CREATE MODEL, CONNECTIONS, CREATE CONNECTION, ROLES, USERS (the roles that may log in), TOKENS, GRANTS.
 
     `name` is what stands after FROM or IN, or the object itself (CREATE .., COLUMNS, PARTITIONS); `user` is the word of
     SHOW USER FUNCTIONS, `full` that of SHOW FULL MODULES.

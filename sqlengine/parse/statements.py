@@ -76,7 +76,9 @@ STARTERS = (
     "COMPILE",
     "CALL",
     "DEALLOCATE",
+    "GRANT",
     "PREPARE",
+    "REVOKE",
     *sorted(UTILITY_WORDS),
 )
 MADE = (
@@ -105,6 +107,9 @@ _CLAUSES = (
 
 class StatementGrammar(MaterializedGrammar):
     """Reads statements."""
+
+    database_is = "database"
+    """What GRANT means by DATABASE."""
 
     def statement(self) -> Statement:
         """One statement, up to its semicolon or the end."""
@@ -141,6 +146,8 @@ class StatementGrammar(MaterializedGrammar):
                 return _roles.read_alter_role(self)
             case "DROP" if self._at_role("DROP"):
                 return _roles.read_drop_role(self)
+            case "GRANT" | "REVOKE":
+                return _roles.read_grant(self, database_is=self.database_is)
             case "EXPLAIN":
                 return self._explain()
             case "COMPILE":

@@ -238,6 +238,10 @@ class _Builder:
     def show_full_modules(self) -> nodes.Show:
         return nodes.Show("MODULES", full=True)
 
+    def show_grants(self, role: Any) -> nodes.Show:
+        found = self.build(role)
+        return nodes.Show("GRANTS", None if found is None else ddl.ObjectName((found.text,), found.span))
+
     def show_current(self, kind: Any) -> nodes.Show:
         return nodes.Show(f"CURRENT {_upper(kind)}")
 

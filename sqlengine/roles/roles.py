@@ -1,4 +1,4 @@
-"""The roles of a database, and the tokens that stand for them.
+"""The roles of a database, the tokens that stand for them, and what they may do.
 
 Any thread may read at any time; who changes something holds the database's lock of definitions.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from sqlengine.roles.privileges import OWNERSHIP, PUBLIC, Granted, Target
 from sqlengine.roles.verifier import Verifier
 
 __all__ = ["FIRST", "Role", "Roles", "Token", "new_token", "token_hash"]
@@ -65,12 +67,17 @@ def token_hash(token: str) -> str:
 
 
 class Roles:
-    """What is known of roles and tokens. `version` is another one after every change."""
+    """What is known of roles. `version` is another one after every change."""
 
     def __init__(self) -> None:
         self.version = 0
         self.roles: dict[str, Role] = {FIRST: Role(FIRST, login=True, superuser=True)}
         self.tokens: dict[str, Token] = {}
+        self.granted: Granted = {}
+        self.groups: Mapping[str, frozenset[str]] = {}
+        """The roles that a role is in."""
+        self.jobs: dict[str, str] = {}
+        """Who has started a job, by its name, as long as the process runs."""
 
     @property
     def is_untouched(self) -> bool:
@@ -91,6 +98,8 @@ class Roles:
         """A role is gone, and its tokens."""
         self.roles = {n: role for n, role in self.roles.items() if n != name}
         self.tokens = {n: token for n, token in self.tokens.items() if token.role != name}
+        self.granted = {key: found for key, found in self.granted.items() if key[0] != name}
+        self.groups = {n: groups - {name} for n, groups in self.groups.items() if n != name}
         self.version += 1
 
     def rename(self, name: str, to: str) -> None:
@@ -98,6 +107,11 @@ class Roles:
         role = replace(self.roles[name], name=to)
         self.roles = {to if n == name else n: role if n == name else r for n, r in self.roles.items()}
         self.tokens = {n: replace(t, role=to) if t.role == name else t for n, t in self.tokens.items()}
+        self.granted = {(to if n == name else n, target): found for (n, target), found in self.granted.items()}
+        self.groups = {
+            to if n == name else n: frozenset(to if g == name else g for g in groups)
+            for n, groups in self.groups.items()
+        }
         self.version += 1
 
     def put_token(self, token: Token) -> None:
@@ -120,3 +134,62 @@ class Roles:
             return None
         role = self.roles.get(found.role)
         return role if role is not None and role.login else None
+
+    # --- what they may do
+
+    def grant(self, role: str, target: Target, privileges: Iterable[str]) -> None:
+        """A role may do more. OWNERSHIP is one role's alone."""
+        more = frozenset(privileges)
+        granted = dict(self.granted)
+        if OWNERSHIP in more:
+            granted = {k: found - {OWNERSHIP} if k[1] == target else found for k, found in granted.items()}
+        granted[role, target] = granted.get((role, target), frozenset()) | more
+        self._put(granted)
+
+    def revoke(self, role: str, target: Target, privileges: Iterable[str]) -> None:
+        """A role may do less."""
+        granted = dict(self.granted)
+        granted[role, target] = granted.get((role, target), frozenset()) - frozenset(privileges)
+        self._put(granted)
+
+    def _put(self, granted: Granted) -> None:
+        self.granted = {key: found for key, found in granted.items() if found}
+        self.version += 1
+
+    def keep_only(self, there: Callable[[Target], bool]) -> None:
+        """Forget privileges on what is not there any more."""
+        gone = {target for _, target in self.granted if not there(target)}
+        if gone:
+            self._put({key: found for key, found in self.granted.items() if key[1] not in gone})
+
+    def move(self, target: Target, to: Target) -> None:
+        """A thing has another name."""
+        if any(key[1] == target for key in self.granted):
+            self._put({(r, to if t == target else t): found for (r, t), found in self.granted.items()})
+
+    def join(self, role: str, group: str) -> None:
+        """A role may do what a group may."""
+        self.groups = {**self.groups, role: self.groups.get(role, frozenset()) | {group}}
+        self.version += 1
+
+    def leave(self, role: str, group: str) -> None:
+        self.groups = {**self.groups, role: self.groups.get(role, frozenset()) - {group}}
+        self.version += 1
+
+    def all_of(self, role: str) -> frozenset[str]:
+        """A role with the groups that it is in, directly or not, and everybody."""
+        found, open_ = {role, PUBLIC}, [role]
+        while open_:
+            for group in self.groups.get(open_.pop(), ()):
+                if group not in found:
+                    found.add(group)
+                    open_.append(group)
+        return frozenset(found)
+
+    def owner(self, target: Target) -> str:
+        """Whose something is; what nobody else has is the first role's."""
+        return next((r for (r, t), found in self.granted.items() if t == target and OWNERSHIP in found), FIRST)
+
+    def owned_by(self, role: str) -> list[Target]:
+        """What is a role's."""
+        return [t for (r, t), found in self.granted.items() if r == role and OWNERSHIP in found]

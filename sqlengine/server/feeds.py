@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from connectors.memory import MemoryTable
 from connectors.memory.rows import TableVersion
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.memory import HeldBeside
 from runtime.core.wakeup import Wakeup
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.database.database import Database
@@ -59,6 +62,11 @@ class Shared:
             if found is self:
                 found = self._made[key] = make()
             return found
+
+    @property
+    def made_bytes(self) -> int:
+        """The size of what was made, of what is bytes."""
+        return sum(len(made) for made in tuple(self._made.values()) if isinstance(made, bytes))
 
     def forget(self) -> None:
         """What was made is made again when somebody asks."""
@@ -158,6 +166,13 @@ class Feed:
         with self._guard:
             self._followers.discard(follower)
 
+    def held(self) -> tuple[int, int, list[pa.RecordBatch]]:
+        """How many changes it keeps, the bytes that are made of them, and their rows."""
+        with self._guard:
+            entries = list(self._entries)
+        encoded = sum(entry.made_bytes for entry in entries)
+        return sum(len(entry.batch) for entry in entries), encoded, [entry.batch.rows for entry in entries]
+
     def close(self) -> None:
         """The table is gone."""
         self._reader.close()
@@ -178,6 +193,12 @@ class Feeds:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._feeds: dict[MemoryTable, Feed] = {}
+        database.memory_accounts.add(self.held)
+
+    def held(self) -> Iterator[HeldBeside]:
+        """The changes that are kept, for `system.memory`."""
+        for table, feed in tuple(self._feeds.items()):
+            yield HeldBeside(table, "changes for subscribers", *feed.held())
 
     def start(self, table: MemoryTable, wakeup: Wakeup, *, snapshot: bool, after: int | None) -> Start:
         """Follow a table. Called with the lock of tables held. Raises Behind; ValueError for an epoch to come."""

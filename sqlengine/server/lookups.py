@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from connectors.memory import MemoryTable
 from connectors.memory.keyed_rows import KeyedRows
+from runtime.core.memory import HeldBeside
 from sqlengine.database.database import Database
 
 __all__ = ["Indices"]
@@ -41,6 +42,15 @@ class Indices:
         self._made: weakref.WeakKeyDictionary[MemoryTable, dict[Columns, KeyedRows]] = weakref.WeakKeyDictionary()
         self._asked: weakref.WeakKeyDictionary[MemoryTable, dict[Columns, int]] = weakref.WeakKeyDictionary()
         self._guard = threading.Lock()
+        database.memory_accounts.add(self.held)
+
+    def held(self) -> Iterator[HeldBeside]:
+        """The indices, for `system.memory`."""
+        for table, made in tuple(self._made.items()):
+            names = [field.name for field in table.schema]
+            for columns, index in tuple(made.items()):
+                part = f"lookups by {', '.join(names[i] for i in columns)}"
+                yield HeldBeside(table, part, index.rows, index.nbytes)
 
     @property
     def _database(self) -> Database:

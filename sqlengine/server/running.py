@@ -15,6 +15,7 @@ from runtime.core.errors import OptionError, SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.core.rooms import Room
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.roles.outside import Outside
 from sqlengine.roles.roles import FIRST
 from sqlengine.roles.verifier import Verifier
 from sqlengine.server.access import Access, is_loopback
@@ -54,6 +55,8 @@ class Serving:
     web: str | None = None
     state: str | None = None
     state_threads: int = 4
+    allow_paths: tuple[str, ...] | None = None
+    allow_hosts: tuple[str, ...] | None = None
 
 
 def serve(serving: Serving, options: Mapping[str, str]) -> int:
@@ -69,6 +72,8 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
     hosts = [host for host, _ in addresses.values()] + ([] if state is None else [state[0]])
     reachable = [host for host in hosts if not is_loopback(host)]
     with TableEnvironment.create(options, path=serving.database) as environment:
+        if serving.allow_paths is not None or serving.allow_hosts is not None:
+            environment.session.database.outside = Outside(serving.allow_paths, serving.allow_hosts)
         if serving.init is not None:
             _run_first(environment, serving.init)
         access = Access(environment.session.database, users, trusting=not reachable)

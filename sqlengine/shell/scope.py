@@ -135,7 +135,8 @@ def columns_of_table(session: Session, name: tuple[str, ...]) -> Columns:
         schema = query_schema(session, parse_query("SELECT * FROM " + ".".join(f"`{p}`" for p in name)))
     else:
         thing: CatalogObject | None = session.catalogs.find(session.catalogs.qualify(name))
-        if thing is None:
+        sees = session.catalogs.sees
+        if thing is None or (sees is not None and not sees("table", thing.path.parts)):
             return ()
         schema = object_schema(session, thing)
     return tuple((f.name, str(f.type)) for f in schema)

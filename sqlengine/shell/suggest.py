@@ -133,11 +133,11 @@ class Suggester:
         session = self._session
         for name in () if written else scope.queries:
             yield Suggestion(_written(name), size, "table", "query of WITH", name)
-        for thing in session.catalogs.objects():
+        for thing in session.catalogs.seen_objects():
             if written and not isinstance(thing, CatalogTable):
                 continue
             yield Suggestion(_written(thing.path.name), size, "table", _about(thing), thing.path.name)
-        for database in sorted(session.catalogs.catalog(session.catalogs.current_catalog).databases):
+        for database in session.catalogs.seen_databases(session.catalogs.current_catalog):
             if database != session.catalogs.current_database:
                 yield Suggestion(_written(database) + ".", size, "database", "database", database)
         for database, about in () if written else _SYSTEM_DATABASES.items():
@@ -147,7 +147,7 @@ class Suggester:
         relations = scope.relations()
         if not relations:
             # The select list is typed before FROM: any column may be meant.
-            things = self._session.catalogs.objects()[:TABLES_LOOKED_AT]
+            things = self._session.catalogs.seen_objects()[:TABLES_LOOKED_AT]
             relations = [Relation(thing.path.name, (thing.path.name,)) for thing in things]
         several = len(relations) > 1
         for relation in relations:
@@ -189,12 +189,12 @@ class Suggester:
             yield from (Suggestion(name, size, "table", about, name) for name, about in tables.items())
             return
         catalogs = self._session.catalogs
-        known = {c.name for c in catalogs.catalogs()}
+        known = {c.name for c in catalogs.seen_catalogs()}
         if len(qualifier) == 1 and qualifier[0] in known:
-            for name in sorted(catalogs.catalog(qualifier[0]).databases):
+            for name in catalogs.seen_databases(qualifier[0]):
                 yield Suggestion(_written(name), size, "database", "database", name)
         place = (catalogs.current_catalog, *qualifier) if len(qualifier) == 1 else qualifier
-        for thing in catalogs.objects(*place) if len(place) == 2 else ():
+        for thing in catalogs.seen_objects(*place) if len(place) == 2 else ():
             yield Suggestion(_written(thing.path.name), size, "table", _about(thing), thing.path.name)
 
     def _named(self, tokens: list[Token], size: int) -> Iterator[Suggestion]:
@@ -203,11 +203,11 @@ class Suggester:
         catalogs = self._session.catalogs
         if "CATALOG" in words:
             yield from (
-                Suggestion(_written(c.name), size, "catalog", c.comment or "", c.name) for c in catalogs.catalogs()
+                Suggestion(_written(c.name), size, "catalog", c.comment or "", c.name) for c in catalogs.seen_catalogs()
             )
             return
         if words & {"DATABASE", "USE", "DATABASES", "TABLES", "VIEWS", "FUNCTIONS"}:
-            for name in sorted(catalogs.catalog(catalogs.current_catalog).databases):
+            for name in catalogs.seen_databases(catalogs.current_catalog):
                 yield Suggestion(_written(name), size, "database", "database", name)
             return
         if "FUNCTION" in words:
@@ -224,7 +224,7 @@ class Suggester:
             kinds = (CatalogTable,)
         elif "SUBSCRIBE" in words:
             kinds = (CatalogTable, MaterializedView)
-        for thing in catalogs.objects():
+        for thing in catalogs.seen_objects():
             if isinstance(thing, kinds):
                 yield Suggestion(_written(thing.path.name), size, "table", _about(thing), thing.path.name)
 
@@ -333,7 +333,7 @@ class Suggester:
         size = len(argument)
         choices: list[tuple[str, str]] = []
         if name in ("\\d", "\\dt", "\\dv", "\\dm"):
-            choices = [(_written(o.path.name), _about(o)) for o in self._session.catalogs.objects()]
+            choices = [(_written(o.path.name), _about(o)) for o in self._session.catalogs.seen_objects()]
         elif name == "\\df":
             choices = [(f.name.lower(), f.document) for f in self._session.functions if is_called_by_name(f)]
         elif name == "\\mode":

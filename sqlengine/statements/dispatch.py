@@ -17,6 +17,7 @@ from sqlengine.parse.reading import without_header
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
+    import sqlengine.statements.allowed as _allowed
     import sqlengine.statements.databases as _databases
     import sqlengine.statements.explain as _explain
     import sqlengine.statements.file_catalog as _file_catalog
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.procedures as _procedures
     import sqlengine.statements.returning as _returning
 else:
+    _allowed = Room("sqlengine.statements.allowed")
     _filling = Room("sqlengine.database.filling")
     _in_the_making = Room("sqlengine.statements.in_the_making")
     _databases = Room("sqlengine.statements.databases")
@@ -49,6 +51,8 @@ def execute(statement: st.Statement, session: Session) -> Result:
 
     Raises UnsupportedError E1604 for a statement that the engine knows but cannot carry
     out."""
+    if session.authority is not None and isinstance(statement, (st.StopJob, st.CreateSavepoint, st.Call)):
+        _allowed.check(statement, session)
     # A job takes the lock for its last epoch, so whoever waits for that must not hold it.
     if isinstance(statement, st.StopJob):
         return _jobs.stop_job(statement, session)
@@ -77,6 +81,8 @@ def execute(statement: st.Statement, session: Session) -> Result:
         result.warnings = (*result.warnings, *late, *failures)
     if session.durable is not None:
         session.durable.settle(session.logged)
+    if session.authority is not None and result.job is not None:
+        session.database.roles.jobs[result.job.name] = session.authority.user
     return result
 
 
@@ -87,8 +93,12 @@ def _refresh_due(statement: st.Statement, session: Session) -> list[str]:
     if session.epoch is not None or isinstance(statement, (ddl.AlterMaterializedTable, st.DropMaterializedView)):
         return failures
     for path in _materialized_tables.due(session):
+        refresh = ddl.AlterMaterializedTable(ddl.ObjectName(path.parts), ddl.Refresh())
         try:
-            execute(ddl.AlterMaterializedTable(ddl.ObjectName(path.parts), ddl.Refresh()), session)
+            if session.authority is None:
+                execute(refresh, session)
+            else:
+                _allowed.without_authority(session, functools.partial(execute, refresh, session))
         except SqlEngineError as error:
             failures.append(
                 f'the materialized table "{path.name}" could not be refreshed: {error.code} {error.message}'
@@ -103,6 +113,8 @@ def _reads_a_version(statement: st.Statement) -> bool:
 
 
 def _checked(run: Callable[[Any, Session], Result], statement: st.Statement, session: Session) -> Result:
+    if session.authority is not None or session.database.outside is not None:
+        _allowed.check(statement, session)
     if session.durable is not None:
         _lasting.check_statement(statement, session)
     return run(statement, session)
@@ -127,7 +139,10 @@ def _defined(run: Callable[[Any, Session], Result], statement: st.Statement, ses
     if defines and not isinstance(statement, st.DropCatalog):
         _file_catalog.check_files(session)
     try:
-        result = _checked(run, statement, session)
+        if session.database.known_roles is None:
+            result = _checked(run, statement, session)
+        else:
+            result = _allowed.defining(lambda: _checked(run, statement, session), statement, session)
     finally:
         # What a statement that fails has done by then, such as the rows of an epoch, is kept as well.
         if session.durable is not None and isinstance(statement, (*_DEFINITIONS, *_FUNCTIONS, *_ROLES)):
@@ -182,7 +197,7 @@ _DEFINITIONS = (
 
 
 _FUNCTIONS = (st.CreateFunction, st.AlterFunction, st.DropFunction)
-_ROLES = (st.CreateRole, st.AlterRole, st.DropRole, st.CreateToken, st.DropToken)
+_ROLES = (st.CreateRole, st.AlterRole, st.DropRole, st.CreateToken, st.DropToken, st.Grant, st.GrantRole)
 
 
 _AT_A_VERSION = (
@@ -250,6 +265,8 @@ _RUN: dict[type[st.Statement], str] = {
     st.DropRole: "roles:drop_role",
     st.CreateToken: "roles:create_token",
     st.DropToken: "roles:drop_token",
+    st.Grant: "grants:grant",
+    st.GrantRole: "grants:grant_role",
     st.Prepare: "prepared:prepare",
     st.ExecutePrepared: "prepared:execute_prepared",
     st.Deallocate: "prepared:deallocate",

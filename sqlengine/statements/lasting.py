@@ -35,7 +35,7 @@ from sqlengine.database.session import Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DATABASE_OPTIONS, SYNCHRONOUS
 from sqlengine.options.memory_tables import column_files, history_retention
 from sqlengine.parse import ddl_nodes as ddl
-from sqlengine.parse import parse_statement
+from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree
 from sqlengine.statements import functions, views
@@ -49,8 +49,10 @@ from sqlengine.statements.tables import declared_table
 from sqlengine.statements.used_by_jobs import check_unused
 
 if TYPE_CHECKING:
+    import sqlengine.statements.grants as _grants
     import sqlengine.statements.role_texts as _role_texts
 else:
+    _grants = Room("sqlengine.statements.grants")
     _role_texts = Room("sqlengine.statements.role_texts")
 
 __all__ = [
@@ -191,6 +193,10 @@ def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -
         session.catalogs.catalog(place[1]).databases[place[2]] = made
     for place in (*places.get("role", []), *places.get("token", [])):
         carry_out(parse_statement(definitions[place].text), session)
+    for place in places.get("grants", []):
+        for statement in parse_script(definitions[place].text):
+            assert isinstance(statement, st.Grant | st.GrantRole)
+            _grants.restore_grants(statement, session)
     for place in places.get("function", []):
         with _kept_when_it_fails(durable, place, definitions[place]):
             statement = parse_statement(definitions[place].text)

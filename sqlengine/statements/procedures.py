@@ -188,7 +188,7 @@ def _near(path: ObjectPath, session: Session) -> str:
 
 
 def _names(catalog: str, database: str, session: Session) -> list[str]:
-    names = {d.path.name for d in session.catalogs.definitions("procedure", catalog, database)}
+    names = {d.path.name for d in session.catalogs.seen_definitions("procedure", catalog, database)}
     return sorted(names | set(_system.procedures() if database == SYS else ()))
 
 

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,9 +118,6 @@ class _NotingBinding(Binding):
     @property
     def functions(self) -> FunctionRegistry:
         return self.registry
-
-    def within(self, view: CatalogView) -> Binding:
-        return replace(self, current=(view.path.catalog, view.path.database))
 
     def model(self, path: tuple[str, ...], span: Span | None) -> ModelTable:
         if self.current is not None and len(path) < 3:

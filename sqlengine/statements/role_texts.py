@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
+from sqlengine.roles.privileges import PUBLIC
 from sqlengine.roles.roles import Role, Roles, Token
 from sqlengine.statements.create_text import literal, quoted
 
@@ -19,6 +20,26 @@ def role_definitions(roles: Roles) -> Iterator[tuple[tuple[str, str], str]]:
         yield ("role", role.name), role_text(role, masked=False)
     for token in roles.tokens.values():
         yield ("token", token.name), token_text(token)
+    for name in (PUBLIC, *roles.roles):
+        text = ";\n".join((*_memberships(roles, name), *_grants(roles, name)))
+        if text:
+            yield ("grants", name), text
+
+
+def _memberships(roles: Roles, name: str) -> Iterator[str]:
+    groups = roles.groups.get(name)
+    if groups:
+        yield f"GRANT {', '.join(map(quoted, sorted(groups)))} TO {quoted(name)}"
+
+
+def _grants(roles: Roles, name: str) -> Iterator[str]:
+    for (role, target), privileges in sorted(roles.granted.items()):
+        if role == name:
+            path = ".".join(map(quoted, target.path))
+            thing = "SYSTEM" if target.kind == "system" else f"{target.kind.upper()} {path}"
+            if target.kind == "path":
+                thing = f"PATH {literal(target.path[0])}"
+            yield f"GRANT {', '.join(sorted(privileges))} ON {thing} TO {quoted(name)}"
 
 
 def role_text(role: Role, *, masked: bool = True) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from runtime.core.errors import AccessError, CatalogError, OptionError, did_you_mean
@@ -15,11 +17,23 @@ from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.ddl_nodes import Name
 from sqlengine.parse.session_nodes import RoleOptions
+from sqlengine.roles.privileges import Target
 from sqlengine.roles.roles import FIRST, Role, Token, new_token, token_hash
 from sqlengine.roles.verifier import Verifier
 from sqlengine.statements.role_texts import shown_time
+from sqlengine.statements.targets import function_target, is_there
 
-__all__ = ["alter_role", "create_role", "create_token", "drop_role", "drop_token", "show_roles", "show_tokens"]
+__all__ = [
+    "alter_role",
+    "create_role",
+    "create_token",
+    "drop_role",
+    "drop_token",
+    "known_functions",
+    "own_jobs",
+    "show_roles",
+    "show_tokens",
+]
 
 _RESERVED = ("public", "none", "current_user", "session_user", "current_role")
 
@@ -82,6 +96,14 @@ def drop_role(statement: st.DropRole, session: Session) -> Result:
         if session.authority is not None and session.authority.name == role.name:
             raise CatalogError(f'"{role.name}" is you', code="E1471", span=name.span, hint="connect as another role")
         _check_may_make(session, role, role, name)
+        owned = [target for target in roles.owned_by(role.name) if is_there(session, target)]
+        if owned:
+            raise CatalogError(
+                f'"{role.name}" owns the {owned[0]}' + (f" and {len(owned) - 1} more" if len(owned) > 1 else ""),
+                code="E1478",
+                span=name.span,
+                hint=f"DROP it, or GRANT OWNERSHIP ON it TO another role: SHOW GRANTS FOR {role.name}",
+            )
         gone.append(role)
     for role in gone:
         roles.remove(role.name)
@@ -177,6 +199,28 @@ def show_tokens(statement: st.Show, session: Session) -> Result:
     schema = Schema.of(("token name", STRING.not_null()), ("role", STRING.not_null()), ("valid until", STRING))
     times = [None if token.valid_until is None else shown_time(token.valid_until) for token in found]
     return Result.table(schema, [[token.name for token in found], [token.role for token in found], times])
+
+
+def own_jobs(rows: dict[str, list[Any]], session: Session) -> dict[str, list[Any]]:
+    """The rows of SHOW JOBS that a role may know of: its own, or all."""
+    authority = session.authority
+    assert authority is not None
+    if authority.may("MONITOR", Target("system", ())) or authority.may("JOBS", Target("system", ())):
+        return rows
+    started = session.database.roles.jobs
+    kept = [i for i, name in enumerate(rows["job"]) if started.get(name) == authority.user]
+    return {name: [column[i] for i in kept] for name, column in rows.items()}
+
+
+def known_functions(names: Iterable[str], session: Session) -> list[str]:
+    """The functions that a role may know of: the engine's, the session's, and those of users that it may call."""
+    authority, users = session.authority, session.database.user_functions
+    assert authority is not None
+    return [
+        name
+        for name in names
+        if name not in users or name in session.own_functions or authority.sees(function_target(name))
+    ]
 
 
 # --- what is allowed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from typing import TYPE_CHECKING
 
 from connectors.models.options import MODEL_OPTIONS
 from planner.lower.calc import CDC_DUPLICATES, NULL_ROWTIME
@@ -18,6 +19,7 @@ from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.core.errors import OptionError, did_you_mean, pointing_at
 from runtime.core.memory import MEMORY_LIMIT
 from runtime.core.options import Option
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.secrets import shown_value
 from runtime.core.types import STRING
@@ -47,6 +49,11 @@ from sqlengine.options.watermarks import IDLE_TIMEOUT
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.queries import DML_SYNC, FORCE_RECOMPILE
 from sqlengine.verify.options import EVERY, VERIFY
+
+if TYPE_CHECKING:
+    import sqlengine.statements.allowed as _allowed
+else:
+    _allowed = Room("sqlengine.statements.allowed")
 
 __all__ = ["SESSION_OPTIONS", "TARGET_OPTIONS", "reset_option", "set_option", "set_value"]
 
@@ -150,8 +157,10 @@ def set_value(session: Session, key: str, value: str) -> None:
     """Set an option; one of Flink that changes nothing here is noted, once.
 
     Raises OptionError for a value that it cannot have, E1513 for one that means something else in Flink, and E1503 for a
-    key that is neither ours nor Flink's.
+    key that is neither ours nor Flink's; AccessError for one that is not for everybody.
     """
+    if session.authority is not None or session.database.outside is not None:
+        _allowed.check_option(key, value, session)
     if key in SESSION_OPTIONS:
         SESSION_OPTIONS[key].read(value)
     elif not key.startswith(SPARK_PREFIX):

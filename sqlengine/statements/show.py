@@ -30,9 +30,11 @@ from sqlengine.statements.create_text import (
 from sqlengine.statements.describe import column_rows, described_schema
 
 if TYPE_CHECKING:
+    import sqlengine.statements.grants as _grants
     import sqlengine.statements.procedures as _procedures
     import sqlengine.statements.roles as _roles
 else:
+    _grants = Room("sqlengine.statements.grants")
     _procedures = Room("sqlengine.statements.procedures")
     _roles = Room("sqlengine.statements.roles")
 
@@ -88,7 +90,7 @@ def _objects(title: str, kinds: tuple[type, ...]) -> Callable[[st.Show, Session]
             catalog = statement.name.parts[0] if len(statement.name.parts) == 2 else session.catalogs.current_catalog
             if INFORMATION_SCHEMA not in session.catalogs.catalog(catalog, statement.name.span).databases:
                 return _list(title, list(INFORMATION_TABLES) if CatalogTable in kinds else [], statement)
-        things = session.catalogs.objects(*_database_of(statement, session))
+        things = session.catalogs.seen_objects(*_database_of(statement, session))
         return _list(title, [t.path.name for t in things if isinstance(t, kinds)], statement)
 
     return make
@@ -96,7 +98,7 @@ def _objects(title: str, kinds: tuple[type, ...]) -> Callable[[st.Show, Session]
 
 def _materialized(title: str, kind: str) -> Callable[[st.Show, Session], Result]:
     def make(statement: st.Show, session: Session) -> Result:
-        things = session.catalogs.objects(*_database_of(statement, session))
+        things = session.catalogs.seen_objects(*_database_of(statement, session))
         return _list(
             title, [t.path.name for t in things if isinstance(t, MaterializedView) and t.kind == kind], statement
         )
@@ -106,7 +108,7 @@ def _materialized(title: str, kind: str) -> Callable[[st.Show, Session], Result]
 
 def _databases(statement: st.Show, session: Session) -> Result:
     name = statement.name.parts[0] if statement.name is not None else session.catalogs.current_catalog
-    return _list("database name", sorted(session.catalogs.catalog(name).databases), statement)
+    return _list("database name", session.catalogs.seen_databases(name), statement)
 
 
 def _columns(statement: st.Show, session: Session) -> Result:
@@ -152,7 +154,9 @@ def _partitions(statement: st.Show, session: Session) -> Result:
 
 
 def _functions(statement: st.Show, session: Session) -> Result:
-    known = session.user_functions if statement.user else session.functions.functions
+    known: Iterable[str] = session.user_functions if statement.user else session.functions.functions
+    if session.authority is not None:
+        known = _roles.known_functions(known, session)
     names = sorted(name.lower() for name in known if name[:1].isalpha() and " " not in name)
     return _list("function name", names, statement)
 
@@ -166,6 +170,8 @@ def _modules(statement: st.Show, session: Session) -> Result:
 
 def _jobs(statement: st.Show, session: Session) -> Result:
     rows = session.jobs.rows().to_pydict()
+    if session.authority is not None:
+        rows = _roles.own_jobs(rows, session)
     schema = Schema.of(("job id", STRING), ("statement", STRING), ("status", STRING), ("weight", INT))
     return Result.table(schema, [rows["job"], rows["statement"], rows["status"], rows["weight"]])
 
@@ -230,7 +236,7 @@ def _create_function(statement: st.Show, session: Session) -> Result:
 
 def _definitions(title: str, kind: str) -> Callable[[st.Show, Session], Result]:
     def make(statement: st.Show, session: Session) -> Result:
-        found = session.catalogs.definitions(kind, *_database_of(statement, session))
+        found = session.catalogs.seen_definitions(kind, *_database_of(statement, session))
         return _list(title, [d.path.name for d in found], statement)
 
     return make
@@ -265,7 +271,7 @@ def _names(title: str, values: Callable[[Session], Sequence[str]]) -> Callable[[
 
 
 _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
-    "CATALOGS": _names("catalog name", lambda s: [c.name for c in s.catalogs.catalogs()]),
+    "CATALOGS": _names("catalog name", lambda s: [c.name for c in s.catalogs.seen_catalogs()]),
     "CURRENT CATALOG": _current("current catalog name", lambda s: s.catalogs.current_catalog),
     "CREATE CATALOG": _create_catalog,
     "CREATE DATABASE": _create_database,
@@ -295,4 +301,5 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "ROLES": lambda statement, session: _roles.show_roles(statement, session),
     "USERS": lambda statement, session: _roles.show_roles(statement, session),
     "TOKENS": lambda statement, session: _roles.show_tokens(statement, session),
+    "GRANTS": lambda statement, session: _grants.show_grants(statement, session),
 }

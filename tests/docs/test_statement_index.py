@@ -19,7 +19,19 @@ SAME = {
     "RESTORE": "RESTORE FROM",
     "CREATE SAVEPOINT FOR JOB": "CREATE SAVEPOINT",
 }
-FIRST_WORDS = {"SELECT", "WITH", "VALUES", "UPDATE", "DELETE", "EXPLAIN", "CALL", "PREPARE", "DEALLOCATE"}
+FIRST_WORDS = {
+    "SELECT",
+    "WITH",
+    "VALUES",
+    "UPDATE",
+    "DELETE",
+    "EXPLAIN",
+    "CALL",
+    "PREPARE",
+    "DEALLOCATE",
+    "GRANT",
+    "REVOKE",
+}
 """Statements that the parser reads by hand and that their first word names."""
 BY_HAND = {
     "INSERT": {"INSERT INTO", "INSERT OVERWRITE"},

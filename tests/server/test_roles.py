@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import http.client
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -17,6 +19,7 @@ import psycopg
 import pytest
 
 from sqlengine.server.tls import end_point
+from sqlengine.state import NotAllowed, StateClient
 from tests.server.conftest import started, stop
 from tests.server.test_psql import psql as psql
 
@@ -24,6 +27,11 @@ INIT = """
 ALTER ROLE sqlengine PASSWORD 'first';
 CREATE USER ann PASSWORD 'gehéim' CONNECTION LIMIT 2;
 CREATE ROLE team;
+CREATE TABLE secret (id INT PRIMARY KEY NOT ENFORCED, a INT);
+INSERT INTO secret VALUES (1, 10);
+CREATE VIEW shown AS SELECT a FROM secret;
+CREATE MATERIALIZED VIEW kept AS SELECT id, a FROM secret;
+GRANT SELECT ON shown TO ann;
 """
 
 
@@ -42,6 +50,8 @@ class Guarded:
     host: str
     port: int
     folder: Path
+    web: int
+    state: int
 
     def conninfo(self, user: str, password: str, **more: str) -> str:
         given = {"host": self.host, "port": str(self.port), "dbname": "default_catalog", "user": user, **more}
@@ -53,8 +63,21 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
     cert, key = make_certificate(folder, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384", "-sha384")
     (folder / "init.sql").write_text(INIT, encoding="utf-8")
-    process, host, port = started("--init", str(folder / "init.sql"), "--tls-cert", cert, "--tls-key", key)
-    yield Guarded(process, host, port, folder)
+    process, host, port = started(
+        "--init",
+        str(folder / "init.sql"),
+        "--tls-cert",
+        cert,
+        "--tls-key",
+        key,
+        "--web",
+        "127.0.0.1:0",
+        "--state",
+        "127.0.0.1:0",
+    )
+    assert process.stdout is not None
+    others = [int(re.findall(r":(\d+)", process.stdout.readline())[0]) for _ in range(2)]
+    yield Guarded(process, host, port, folder, *others)
     assert stop(process) == 0
 
 
@@ -121,6 +144,84 @@ def test_as_many_connections_as_a_role_may_have(guarded: Guarded) -> None:
         changed = connection.pgconn.encrypt_password("gehéim".encode(), b"ann", b"scram-sha-256").decode()
         connection.execute(f"ALTER USER ann PASSWORD '{changed}'")
     psycopg.connect(conninfo).close()
+
+
+def test_what_a_role_may_do(guarded: Guarded, psql: str) -> None:
+    conninfo = guarded.conninfo("ann", "gehéim", sslmode="disable")
+    admin = psycopg.connect(guarded.conninfo("sqlengine", "first", sslmode="disable"), autocommit=True)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        assert connection.execute("SELECT a FROM shown").fetchall() == [(10,)]
+        for sql in (
+            "SELECT * FROM secret",
+            "SELECT * FROM kept WHERE id = 1",
+            "INSERT INTO secret VALUES (2, 2)",
+            "UPDATE secret SET a = 1",
+            "DROP TABLE secret CASCADE",
+            "ALTER TABLE secret RENAME TO mine",
+            "COPY secret TO STDOUT",
+            "SUBSCRIBE TO kept",
+            "SELECT * FROM '/etc/passwd'",
+            "CREATE TABLE x (a text)",
+            "GRANT SELECT ON secret TO ann",
+            "SELECT * FROM system.jobs",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(sql)
+        with (
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+            connection.cursor().copy("COPY secret FROM STDIN") as copy,
+        ):
+            copy.write_row((3, 3))
+        seen = "SELECT relname, pg_get_userbyid(relowner) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+        seen += "WHERE nspname = 'default_database' AND relkind IN ('r', 'v', 'm')"
+        assert connection.execute(seen).fetchall() == [("shown", "sqlengine")]
+        tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'default_database'"
+        assert connection.execute(tables).fetchall() == [("shown",)]
+        # A lookup that was prepared, and answered from an index, is refused once the privilege is gone.
+        admin.execute("GRANT SELECT ON kept TO ann")
+        for _ in range(8):
+            assert connection.execute("SELECT a FROM kept WHERE id = %s", (1,), prepare=True).fetchall() == [(10,)]
+        admin.execute("REVOKE SELECT ON kept FROM ann")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT a FROM kept WHERE id = %s", (1,), prepare=True)
+    admin.close()
+
+
+def test_what_a_role_may_ask_of_other_ports(guarded: Guarded) -> None:
+    context = ssl.create_default_context(cafile=str(guarded.folder / "cert.pem"))
+    context.check_hostname = False
+
+    def ask(path: str, user: str = "ann", password: str = "gehéim") -> tuple[int, str]:
+        client = http.client.HTTPSConnection("127.0.0.1", guarded.web, context=context, timeout=60)
+        proof = base64.b64encode(f"{user}:{password}".encode()).decode()
+        client.request("GET", path, headers={"Authorization": f"Basic {proof}", "Connection": "close"})
+        answer = client.getresponse()
+        return answer.status, answer.read(2000).decode()
+
+    home = "default_catalog/default_database"
+    for path in (
+        "jobs",
+        "views",
+        "logs",
+        "lineage",
+        "rejected",
+        "server",
+        f"changes/{home}/kept",
+        f"views/{home}/kept",
+    ):
+        assert ask(f"/api/v1/{path}")[0] == 403, path
+    assert ask("/metrics")[0] == 403
+    assert ask(f"/api/v1/catalog/{home}/secret")[0] == 404
+    status, found = ask("/api/v1/catalog")
+    assert status == 200 and "shown" in found and "secret" not in found
+    assert ask(f"/api/v1/catalog/{home}/secret", "sqlengine", "first")[0] == 200
+    root = (guarded.folder / "cert.pem").read_bytes()
+    with StateClient(f"localhost:{guarded.state}", user="ann", password="gehéim", root_certificate=root) as client:
+        assert client.states().num_rows == 0
+        with pytest.raises(NotAllowed):
+            client.get("kept", 1)
+    with StateClient(f"localhost:{guarded.state}", user="sqlengine", password="first", root_certificate=root) as client:
+        assert client.states().num_rows == 2
 
 
 def test_a_renewed_certificate(guarded: Guarded) -> None:

@@ -5,11 +5,10 @@ FUZZ_CASES is the number of broken messages.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +17,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from runtime.core.errors import OptionError, StateQueryError
+from runtime.core.errors import OptionError
 from sqlengine import TableEnvironment
-from sqlengine.server.running import Serving, serve
 from sqlengine.server.state.listener import StateServer
 from sqlengine.state import (
     JobEnded,
@@ -40,8 +38,6 @@ from sqlengine.state import (
     serve_state,
 )
 from sqlengine.state.wire import Ask, packed, unpacked
-from tests.server.conftest import stop
-from tests.server.test_serve import certificate, users_file
 
 CASES = int(os.environ.get("FUZZ_CASES", "150"))
 
@@ -165,6 +161,21 @@ def test_figures(t_env: TableEnvironment, client: StateClient) -> None:
     assert figures["sqlengine_state_request_seconds_count", "lookup"] == 1
 
 
+def test_memory_has_an_owner(t_env: TableEnvironment, client: StateClient) -> None:
+    client.lookup("t", {"g": ["a"]})
+    client.lookup("v", ["a"], state="groups")
+    parts = {
+        (row["owner_kind"], row["part"]): row
+        for row in sql(t_env, "SELECT * FROM system.memory WHERE part LIKE 'lookups%' OR part LIKE '%followed'")
+    }
+    index = parts["TABLE", "lookups by g"]
+    assert (index["owner"], index["rows"]) == ("default_catalog.default_database.t", 3)
+    ((_, followed),) = [(kind, row) for (kind, _), row in parts.items() if kind == "VIEW"]
+    assert (followed["owner"], followed["rows"]) == ("default_catalog.default_database.v", 2)
+    assert re.fullmatch(r"groups of GroupAggregate\[.*\], followed", str(followed["part"]))
+    assert min(row["bytes"] for row in parts.values()) > 0  # type: ignore[type-var]
+
+
 # --- failures
 
 
@@ -220,7 +231,7 @@ def test_a_server_with_too_much_to_do_says_so(t_env: TableEnvironment) -> None:
     with serve_state(t_env, ports=0) as server:
         find = server.requests.states.find
 
-        def waits(of: str, state: str) -> object:
+        def waits(of: str, state: str, who: object = None) -> object:
             entered.set()
             assert held.wait(30)
             return find(of, state)
@@ -312,6 +323,26 @@ def test_a_job_that_starts_again_is_found_again(
     assert job.attempts >= 1
 
 
+def test_state_on_disk_is_read_between_epochs(t_env: TableEnvironment, client: StateClient, tmp_path: Path) -> None:
+    t_env.execute_sql("SET 'state.backend.type' = 'rocksdb'")
+    t_env.execute_sql("SET 'sqlengine.state.keys-in-memory' = '1'")
+    t_env.execute_sql("CREATE MATERIALIZED VIEW cold AS SELECT g, COUNT(*) AS n FROM t GROUP BY g")
+    for id_, g in ((5, "c"), (6, "a"), (7, "d")):
+        t_env.execute_sql(f"INSERT INTO t VALUES ({id_}, '{g}', 1)")
+        found = client.lookup("cold", ["a", "nobody", "b", "a", g], state="groups")
+        expected = {row["g"]: row["n"] for row in sql(t_env, "SELECT g, COUNT(*) AS n FROM t GROUP BY g")}
+        counts = [expected["a"], None, expected["b"], expected["a"], expected[g]]
+        assert found.column("COUNT(*) count").to_pylist() == counts
+    with pytest.raises(NotQueryable):
+        client.lookup("cold", {"g": ["a"]})
+    with pytest.raises(NotQueryable):
+        client.scan("cold", state="groups")
+    name = stream(t_env, tmp_path / "in")
+    (tmp_path / "in" / "1.csv").write_text("a,1\nb,1\na,2\nc,1\n")
+    until(client, name, "a", 2)
+    until(client, name, "b", 1)
+
+
 def test_a_view_that_is_replaced_has_another_state(t_env: TableEnvironment, client: StateClient) -> None:
     assert client.get("v", "a", state="groups")[0]["$rows"] == 2
     t_env.execute_sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a")
@@ -349,6 +380,7 @@ def test_whoever_lets_others_in_needs_a_password(t_env: TableEnvironment) -> Non
     with pytest.raises(OptionError, match="nobody would need a password"):
         serve_state(t_env, "0.0.0.0", 0)
     t_env.execute_sql("CREATE ROLE ann LOGIN PASSWORD 'secret'")
+    t_env.execute_sql("GRANT SELECT ON t TO ann")
     with serve_state(t_env, "0.0.0.0", 0) as server:
         address = server.address.replace("0.0.0.0", "127.0.0.1")
         for user, password in ((None, ""), ("ann", "wrong"), ("bob", "secret")):
@@ -417,44 +449,14 @@ def test_sizes_are_compared_before_anything_is_read() -> None:
         unpacked(b"sqst\x01" + len(header).to_bytes(4, "little") + header)
 
 
-# --- the command
-
-
-def test_the_command_with_users_and_tls(tmp_path: Path) -> None:
-    cert, key = certificate(tmp_path)
-    init = tmp_path / "init.sql"
-    init.write_text("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED); INSERT INTO t VALUES (1)")
-    command = [sys.executable, "-m", "sqlengine", "serve", "--postgres", "127.0.0.1:0", "--state", "localhost:0"]
-    command += [
-        "--users",
-        users_file(tmp_path, "ann:secret"),
-        "--tls-cert",
-        cert,
-        "--tls-key",
-        key,
-        "--init",
-        str(init),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    match = re.match(r"state is read at (\S+):(\d+):", process.stdout.readline())
-    assert match is not None
-    address, root = f"{match[1]}:{match[2]}", Path(cert).read_bytes()
-    for user, password in ((None, ""), ("ann", "wrong"), ("bob", "secret")):
-        with StateClient(address, root_certificate=root, user=user, password=password) as client:
-            with pytest.raises(NotAllowed):
-                client.states()
-            with pytest.raises(NotAllowed):
-                client.get("t", 1)
-    with StateClient(address, root_certificate=root, user="ann", password="secret") as client:
-        assert client.get("t", 1) == [{"id": 1}]
-    with StateClient(address, timeout=0.2) as client, pytest.raises(StateQueryError):
-        client.states()
-    assert stop(process) == 0
-
-
-@pytest.mark.parametrize("state", ["127.0.0.1", "127.0.0.1:9-", "127.0.0.1:70000", "127.0.0.1:1,x", "0.0.0.0:9069"])
-def test_arguments_that_are_wrong(state: str) -> None:
-    with pytest.raises(OptionError, match="E1500"):
-        serve(Serving(None, "127.0.0.1:0", state=state), {})
+def test_scans_that_nobody_reads_are_bounded(
+    t_env: TableEnvironment, server: StateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sqlengine.server.state.requests._MOST_SCANS", 2)
+    ask = packed(Ask(operation="scan", of="t"))
+    held = [server.requests.answer(ask) for _ in range(2)]
+    with pytest.raises(Overloaded):
+        server.requests.answer(ask)
+    assert sum(batch.num_rows for batch in held.pop().batches) == 3
+    gc.collect()
+    assert sum(batch.num_rows for batch in server.requests.answer(ask).batches) == 3

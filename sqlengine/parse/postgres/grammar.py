@@ -59,6 +59,7 @@ class PostgresGrammar(DefinitionGrammar):
     """Reads statements as PostgreSQL does."""
 
     scanner = staticmethod(scan)
+    database_is = "catalog"
 
     def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
         super().__init__(text, tokens, index)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.database.acting import act_for
 from sqlengine.server.access import Access, TooMany
 from sqlengine.server.http.access import WHO
 from sqlengine.server.http.refused import Refused
@@ -80,7 +81,7 @@ class Sessions:
         except TooMany as error:
             raise Refused(self._missing, f'the role "{who.user}" has {error} connections already') from None
         environment = self._environment.new_session()
-        environment.session.authority = who
+        act_for(environment.session, who)
         session = HttpSession(environment, properties, name, missing=self._missing)
         session.on_close = release
         self.sessions[session.handle] = session

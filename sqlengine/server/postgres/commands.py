@@ -462,12 +462,6 @@ def _comment(reader: Reader, _: Callable[[str], bool]) -> Command:
     return Ignored("COMMENT", "the comment is not kept; COMMENT in CREATE TABLE is")
 
 
-def _grant(reader: Reader, _: Callable[[str], bool]) -> Command:
-    tag = reader.text.split(None, 1)[0].upper()
-    reader.rest()
-    return Ignored(tag, "there are no roles: the privilege is not kept")
-
-
 _READERS: dict[str, Callable[[Reader, Callable[[str], bool]], Command | None]] = {
     "begin": _begin,
     "start": _start,
@@ -493,6 +487,4 @@ _READERS: dict[str, Callable[[Reader, Callable[[str], bool]], Command | None]] =
     "lock": _lock,
     "vacuum": _vacuum,
     "comment": _comment,
-    "grant": _grant,
-    "revoke": _grant,
 }

@@ -10,6 +10,7 @@ import ssl
 from runtime.core.errors import SqlEngineError, did_you_mean
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.database.acting import act_for
 from sqlengine.roles.authority import Authority
 from sqlengine.server.access import Access, TooMany
 from sqlengine.server.feeds import Feeds
@@ -156,7 +157,7 @@ class PostgresServer:
     async def _connection(self, wire: Wire, hello: Hello, database: str, authority: Authority) -> None:
         def session_of(connection: Connection) -> ClientSession:
             environment = self._environment.new_session()
-            environment.session.authority = authority
+            act_for(environment.session, authority)
             session = ClientSession(
                 environment, self._catalogues, self._feeds, connection.number, connection.tell_setting
             )

@@ -18,6 +18,7 @@ from runtime.core.schema import Schema
 from runtime.core.wakeup import Wakeup
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
+from sqlengine.database.acting import check_read
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
@@ -113,6 +114,8 @@ class SubscribeStatement:
             named = parse_statement(_DESCRIBE + with_back_ticks(self._asked.name))
             assert isinstance(named, st.Describe) and isinstance(named.name, ddl.ObjectName)
             found = self._session.catalogs.get(named.name.parts, named.name.span)
+            if self._session.authority is not None:
+                check_read(self._session.authority, found, named.name.span)
             if isinstance(found, MaterializedView) or (isinstance(found, CatalogTable) and found.connector is None):
                 return found
             raise UnsupportedError(
@@ -129,6 +132,8 @@ class SubscribeStatement:
     def run(self, values: Sequence[Any]) -> Outcome:
         """See `Statement`."""
         session, asked, storage = self._session, self._asked, self._found.storage
+        if session.authority is not None:
+            check_read(session.authority, self._found, None)
         try:
             table, start = self._feeds.subscribe(
                 session, self._found, Wakeup(), snapshot=asked.snapshot, after=asked.after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import NamedTuple, Protocol
 
@@ -12,18 +12,22 @@ import pyarrow as pa
 from connectors.memory import MemoryTable
 from runtime.local.following import Following
 from runtime.local.job import Job
+from runtime.local.spilled_keys import read_keys
 from runtime.state.mirror import MirroredTable, StateMirror
 from sqlengine.database.database import Database
 from sqlengine.server.lookups import Indices
-from sqlengine.state.failures import JobEnded, Malformed, NotStarted, WrongKey
+from sqlengine.state.failures import JobEnded, Malformed, NotQueryable, NotStarted, WrongKey
 
-__all__ = ["MOST_ROWS", "Asked", "Found", "JobState", "TableRows", "check_running"]
+__all__ = ["MOST_ROWS", "Asked", "Found", "JobState", "SpilledState", "TableRows", "check_running"]
 
 MOST_ROWS = 1_000_000
 """Of the answer to one lookup."""
 _PIECE = 1 << 16
 _TURNS = 4
 _ENDED = ("FINISHED", "CANCELED", "FAILED")
+
+
+_Read = tuple[int, np.ndarray, pa.RecordBatch]
 
 
 class Found(NamedTuple):
@@ -124,6 +128,40 @@ class JobState:
         if mirror is None:
             raise _starting(self._following.job)
         return mirror
+
+
+class SpilledState:
+    """A state table of a job that may be larger than memory: keys are read between two epochs.
+
+    Args:
+        between: calls something between two epochs, and gives what came of it.
+    """
+
+    def __init__(
+        self, job: Job, operator: str, table: MirroredTable, between: Callable[[Callable[[], _Read]], _Read]
+    ) -> None:
+        self._job = job
+        self._operator = operator
+        self._table = table
+        self._between = between
+        self.columns = table.columns
+        self.key = table.key
+
+    def find(self, keys: pa.RecordBatch, wanted: Sequence[str]) -> Found:
+        typed = {name: keys.column(name) for name in _checked(keys, self.columns, self.key)}
+        ordered = [typed[name] for name in self.key]
+        try:
+            epoch, index, rows = self._between(
+                lambda: read_keys(self._job, self._operator, self._table, ordered, MOST_ROWS)
+            )
+        except OverflowError as error:
+            raise _too_many() from error
+        return Found(epoch, index, rows.select(list(wanted)))
+
+    def scan(self) -> tuple[int, Iterator[pa.RecordBatch]]:
+        raise NotQueryable(
+            f"state of {self._job.name} that may be larger than memory is not scanned", hint="ask for keys, or by SQL"
+        )
 
 
 def check_running(job: Job) -> None:

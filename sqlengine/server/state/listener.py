@@ -21,9 +21,10 @@ from pyarrow import flight
 from runtime.core.errors import SqlEngineError, code_and_text
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.roles.authority import Authority
 from sqlengine.server.access import Access
 from sqlengine.server.lookups import Indices
-from sqlengine.server.state.access import NAME, FlightAccess
+from sqlengine.server.state.access import NAME, Caller, FlightAccess
 from sqlengine.server.state.asked import Asked
 from sqlengine.server.state.requests import Answer, Requests
 from sqlengine.server.state.states import States
@@ -131,23 +132,23 @@ class _Flight(flight.FlightServerBase):
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
         data = ticket.ticket
         with _told(lambda: unpacked(data)[0].request):
-            answer = self._requests.answer(data)
+            answer = self._requests.answer(data, _who(context))
         return flight.GeneratorStream(answer.schema, _pieces(answer))
 
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         with _told():
             of, state = _named(descriptor)
-            return _info(self._requests.described(of, state), of, state)
+            return _info(self._requests.described(of, state, _who(context)), of, state)
 
     def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
         with _told():
             of, state = _named(descriptor)
-            return flight.SchemaResult(_schema(self._requests.described(of, state)))
+            return flight.SchemaResult(_schema(self._requests.described(of, state, _who(context))))
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
         with _told():
             ask = packed(Ask(operation="states"))
-            for batch in self._requests.answer(ask).batches:
+            for batch in self._requests.answer(ask, _who(context)).batches:
                 for row in batch.to_pylist():
                     names = (row["of"],) if row["state"] is None else (row["of"], row["state"])
                     descriptor = flight.FlightDescriptor.for_path(*names)
@@ -167,6 +168,13 @@ class _Flight(flight.FlightServerBase):
 
     def list_actions(self, context: Any) -> Iterable[tuple[str, str]]:
         return ()
+
+
+def _who(context: Any) -> Authority:
+    """On whose behalf a call comes."""
+    caller = context.get_middleware(NAME)
+    assert isinstance(caller, Caller)
+    return caller.authority
 
 
 def _pieces(answer: Answer) -> Iterator[pa.RecordBatch]:

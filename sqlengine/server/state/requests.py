@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 from runtime.core.errors import InternalError, SqlEngineError, code_and_text
 from runtime.core.logs import Log
 from runtime.core.metrics import Sample
+from sqlengine.roles.authority import Authority
 from sqlengine.server.state.asked import Asked
 from sqlengine.server.state.states import States
 from sqlengine.server.state.statistics import Statistics
@@ -31,6 +33,8 @@ __all__ = ["Answer", "Requests"]
 T = TypeVar("T")
 _log = Log("server")
 _WAITING_PER_THREAD = 64
+_MOST_SCANS = 16
+"""So many are sent at once: a client that does not read keeps what it has asked for in memory."""
 _MOST_SECONDS = 60.0
 """So long a request waits for its answer at most."""
 
@@ -55,6 +59,7 @@ class Requests:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="state")
         self._most = threads * _WAITING_PER_THREAD
         self._waiting = 0
+        self._scans: weakref.WeakSet[_Pieces] = weakref.WeakSet()
         self._guard = threading.Lock()
 
     def samples(self) -> Iterator[Sample]:
@@ -66,8 +71,8 @@ class Requests:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.states.close()
 
-    def answer(self, ticket: bytes) -> Answer:
-        """What a ticket asks for. Raises SqlEngineError: a failure of this request alone."""
+    def answer(self, ticket: bytes, who: Authority | None = None) -> Answer:
+        """What a ticket asks for, by `who` (None: by the program itself). Raises SqlEngineError: a failure of this request alone."""
         started = time.perf_counter()
         try:
             ask, keys = unpacked(ticket)
@@ -76,14 +81,14 @@ class Requests:
             self._statistics.failed(Malformed.code)
             raise
         self._statistics.asked(ask.operation)
-        found = self._counted(lambda: self._answer(ask, keys))
+        found = self._counted(lambda: self._answer(ask, keys, who))
         count = keys.num_rows if keys is not None and ask.operation == "lookup" else 0
         self._statistics.answered(ask.operation, count, time.perf_counter() - started)
         return found
 
-    def described(self, of: str, state: str) -> Asked:
+    def described(self, of: str, state: str, who: Authority | None = None) -> Asked:
         """What has these names. Raises SqlEngineError."""
-        return self._counted(lambda: self.states.find(of, state))
+        return self._counted(lambda: self.states.find(of, state, who))
 
     def _counted(self, call: Callable[[], T]) -> T:
         """What a call gives, in a thread of ours."""
@@ -115,14 +120,14 @@ class Requests:
             with self._guard:
                 self._waiting -= 1
 
-    def _answer(self, ask: Ask, keys: pa.RecordBatch | None) -> Answer:
+    def _answer(self, ask: Ask, keys: pa.RecordBatch | None, who: Authority | None) -> Answer:
         match ask.operation:
             case "lookup":
-                return self._lookup(ask, keys)
+                return self._lookup(ask, keys, who)
             case "scan":
-                return self._scan(ask, keys)
+                return self._scan(ask, keys, who)
             case "states":
-                listed = self.states.listed()
+                listed = self.states.listed(who)
                 schema = listed.schema.with_metadata({REQUEST: ask.request.encode()})
                 return Answer(schema, iter(listed.replace_schema_metadata(schema.metadata).to_batches()))
             case _:
@@ -130,10 +135,10 @@ class Requests:
                     f"the operation {ask.operation[:64]!r} is unknown", hint="lookup, scan and states are known"
                 )
 
-    def _lookup(self, ask: Ask, keys: pa.RecordBatch | None) -> Answer:
+    def _lookup(self, ask: Ask, keys: pa.RecordBatch | None, who: Authority | None) -> Answer:
         if keys is None:
             raise Malformed("a lookup without keys", hint="send them as an Arrow stream behind the header")
-        asked = self.states.find(ask.of, ask.state)
+        asked = self.states.find(ask.of, ask.state, who)
         wanted = _wanted(asked, ask)
         epoch, index, rows = asked.find(keys, wanted)
         count = keys.num_rows
@@ -154,30 +159,50 @@ class Requests:
         batch = pa.RecordBatch.from_arrays([pa.array(index, pa.int32()), found, *rows.columns], schema=schema)
         return Answer(schema, iter([batch]))
 
-    def _scan(self, ask: Ask, bounds: pa.RecordBatch | None) -> Answer:
-        asked = self.states.find(ask.of, ask.state)
+    def _scan(self, ask: Ask, bounds: pa.RecordBatch | None, who: Authority | None) -> Answer:
+        asked = self.states.find(ask.of, ask.state, who)
         wanted = _wanted(asked, ask)
         if (bounds is None) != (not ask.column):
             raise Malformed("bounds of a scan need a column, and a column needs bounds")
         if bounds is not None:
             _check_bounds(asked.columns, ask.column, bounds)
+        if len(self._scans) >= _MOST_SCANS:
+            raise Overloaded(f"{_MOST_SCANS} scans are being read", hint="ask again, or look keys up")
         epoch, pieces = asked.scan()
         metadata = _metadata(ask, epoch)
         schema = pa.schema([asked.columns.field(name) for name in wanted], metadata=metadata)
+        sent = _Pieces(_kept(pieces, ask, bounds, wanted, metadata))
+        self._scans.add(sent)
+        return Answer(schema, sent)
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            left = ask.limit or None
-            for piece in pieces:
-                kept = piece if bounds is None else piece.filter(_within(piece.column(ask.column), bounds))
-                kept = kept if left is None else kept.slice(0, left)
-                if kept.num_rows:
-                    yield kept.select(wanted).replace_schema_metadata(metadata)
-                if left is not None:
-                    left -= kept.num_rows
-                    if not left:
-                        return
 
-        return Answer(schema, batches())
+class _Pieces(Iterator[pa.RecordBatch]):
+    """The rows of a scan, until somebody has read all of them, or nobody will."""
+
+    def __init__(self, pieces: Iterator[pa.RecordBatch]) -> None:
+        self._pieces = pieces
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._pieces)
+
+
+def _kept(
+    pieces: Iterator[pa.RecordBatch],
+    ask: Ask,
+    bounds: pa.RecordBatch | None,
+    wanted: list[str],
+    metadata: dict[bytes, bytes],
+) -> Iterator[pa.RecordBatch]:
+    left = ask.limit or None
+    for piece in pieces:
+        kept = piece if bounds is None else piece.filter(_within(piece.column(ask.column), bounds))
+        kept = kept if left is None else kept.slice(0, left)
+        if kept.num_rows:
+            yield kept.select(wanted).replace_schema_metadata(metadata)
+        if left is not None:
+            left -= kept.num_rows
+            if not left:
+                return
 
 
 def _wanted(asked: Asked, ask: Ask) -> list[str]:

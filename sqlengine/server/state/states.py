@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import NamedTuple
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from runtime.core.errors import PlanningError, did_you_mean
+from runtime.core.errors import AccessError, PlanningError, did_you_mean
+from runtime.core.memory import HeldBeside
 from runtime.local.following import Following, stateful
 from runtime.local.job import Job
+from runtime.local.spilled_keys import is_spilled
+from runtime.local.vertex import Vertex
 from runtime.plan.identity import short_kind
 from runtime.state.mirror import MirroredTable
 from runtime.state.table import StateTable
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
+from sqlengine.database.acting import check_read
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
+from sqlengine.roles.authority import Authority
+from sqlengine.roles.privileges import Target
 from sqlengine.server.lookups import Indices
-from sqlengine.server.state.asked import Asked, JobState, TableRows, check_running
-from sqlengine.state.failures import JobEnded, NotQueryable, NotStarted, UnknownJob, UnknownState
+from sqlengine.server.state.asked import Asked, JobState, SpilledState, TableRows, check_running
+from sqlengine.state.failures import JobEnded, NotAllowed, NotQueryable, NotStarted, UnknownJob, UnknownState
 
 __all__ = ["LISTED", "States"]
+
+T = TypeVar("T")
 
 LISTED = pa.schema(
     [
@@ -39,6 +48,17 @@ LISTED = pa.schema(
 _FOLLOWED = 64
 """So many state tables are followed at once; of more the one goes that was asked least lately."""
 _WAIT_SECONDS = 0.5
+_EPOCH_SECONDS = 5.0
+"""So long a question for state on disk waits for the end of an epoch."""
+
+
+@contextmanager
+def _as_failure() -> Iterator[None]:
+    """What somebody may not do, as clients know it."""
+    try:
+        yield
+    except AccessError as error:
+        raise NotAllowed(error.message, hint=error.hint) from None
 
 
 class States:
@@ -54,24 +74,42 @@ class States:
         self._indices = indices
         self._followed: dict[tuple[str, str, str], _Begun] = {}
         self._guard = threading.Lock()
+        self._database.memory_accounts.add(self.held)
 
-    def find(self, of: str, state: str) -> Asked:
-        """What can be asked by these names. Brings a view up to date that has let changes gather.
+    def held(self) -> Iterator[HeldBeside]:
+        """What follows states, for `system.memory`."""
+        for (_, operator, table), begun in tuple(self._followed.items()):
+            following = begun.following
+            yield HeldBeside(following.job, f"{table} of {operator}, followed", following.rows, following.nbytes)
 
-        Raises UnknownJob, UnknownState, NotStarted, JobEnded, NotQueryable, and PlanningError E1713 for a view
+    def find(self, of: str, state: str, who: Authority | None = None) -> Asked:
+        """What can be asked by these names, by `who` (None: by the program itself). Brings a view up to date that has let
+        changes gather.
+
+        Raises NotAllowed, UnknownJob, UnknownState, NotStarted, JobEnded, NotQueryable, and PlanningError E1713 for a view
         that has failed.
         """
+        if who is not None:
+            thing = None if state else self._named(of)
+            with _as_failure():
+                if thing is None:
+                    who.require("MONITOR", Target("system", ()))
+                else:
+                    check_read(who, thing, None)
         return self._job_state(of, state) if state else self._table(of)
 
-    def listed(self) -> pa.Table:
-        """What can be asked."""
+    def listed(self, who: Authority | None = None) -> pa.Table:
+        """What can be asked, as far as `who` may know of it."""
         rows: list[tuple[object, ...]] = []
         for thing in self._things():
+            if who is not None and not who.may("SELECT", Target("table", thing.path.parts)):
+                continue
             table = self._database.shown.memory.get(thing.storage)
             if table is not None and table.files is None:
                 names = [field.name for field in table.schema]
                 rows.append((str(thing.path), None, list(_key_of(thing)), names, table.held))
-        for name, job, _ in self._jobs():
+        everything = who is None or who.may("MONITOR", Target("system", ()))
+        for name, job, _ in self._jobs() if everything else ():
             for vertex, tables in stateful(job.dataflow):
                 for table in tables:
                     shown = MirroredTable.of(table)
@@ -171,8 +209,18 @@ class States:
             if thing is not None:
                 self._make_fresh(thing)
         check_running(job)
-        operator, table = _state_of(job, state)
-        return JobState(self._following(job, view, operator, table.name), MirroredTable.of(table))
+        vertex, table = _state_of(job, state)
+        shown = MirroredTable.of(table)
+        if is_spilled(vertex, table.name):
+            return SpilledState(job, vertex.name, shown, lambda call: self._between_epochs(job, view, call))
+        return JobState(self._following(job, view, vertex.name, table.name), shown)
+
+    def _between_epochs(self, job: Job, view: MaintainedView | None, call: Callable[[], T]) -> T:
+        """What a call gives while the job stands between two epochs. Raises NotStarted when it does not come to that."""
+        if view is not None:
+            with self._session.views.lock.only(lambda: [view.path]):
+                return call()
+        return _waited(job, job.between_epochs(call), _EPOCH_SECONDS)
 
     def _following(self, job: Job, view: MaintainedView | None, operator: str, table: str) -> Following:
         """What follows a state table; a job that has taken the place of another is followed anew. Where nobody has asked
@@ -190,14 +238,7 @@ class States:
                     self._followed.pop(next(iter(self._followed))).following.close()
             # What was asked last is last.
             self._followed[key] = found
-        try:
-            found.begun.result(_WAIT_SECONDS)
-        except FutureTimeout as error:
-            raise NotStarted(f"{job.name} is at an epoch, behind which its state is read", hint="ask again") from error
-        except PlanningError as error:
-            if error.code == "E1416":
-                raise JobEnded(error.message, hint=error.hint) from error
-            raise
+        _waited(job, found.begun, _WAIT_SECONDS)
         return found.following
 
     def _begin(self, following: Following, view: MaintainedView | None) -> _Begun:
@@ -230,27 +271,38 @@ class _Begun(NamedTuple):
         return self.following.over or (self.begun.done() and self.begun.exception() is not None)
 
 
+def _waited(job: Job, asked: Future[T], seconds: float) -> T:
+    try:
+        return asked.result(seconds)
+    except FutureTimeout as error:
+        raise NotStarted(f"{job.name} is at an epoch, behind which its state is read", hint="ask again") from error
+    except PlanningError as error:
+        if error.code == "E1416":
+            raise JobEnded(error.message, hint=error.hint) from error
+        raise
+
+
 def _key_of(thing: CatalogTable | MaterializedView) -> tuple[str, ...]:
     return thing.primary_key if isinstance(thing, CatalogTable) else ()
 
 
-def _state_of(job: Job, state: str) -> tuple[str, StateTable]:
+def _state_of(job: Job, state: str) -> tuple[Vertex, StateTable]:
     """The operator and the table that a text means: the name of the table, behind the operator's name or kind where
     several have one of this name. Raises UnknownState."""
-    found: list[tuple[str, StateTable]] = []
+    found: list[tuple[Vertex, StateTable]] = []
     known: list[str] = []
     for vertex, tables in stateful(job.dataflow):
         for table in tables:
             whole = f"{vertex.name}.{table.name}"
             known.append(whole)
             if state == whole:
-                return vertex.name, table
+                return vertex, table
             if state in (table.name, f"{short_kind(vertex.node)}.{table.name}"):
-                found.append((vertex.name, table))
+                found.append((vertex, table))
     if len(found) == 1:
         return found[0]
     if found:
-        names = ", ".join(f"{operator}.{table.name}" for operator, table in found)
+        names = ", ".join(f"{vertex.name}.{table.name}" for vertex, table in found)
         raise UnknownState(f'{job.name} has several states "{state}"', hint=f"say which: {names}")
     hint = did_you_mean(state, known) or (f"its states are: {', '.join(known)}" if known else "it keeps no state")
     raise UnknownState(f'{job.name} has no state "{state}"', hint=hint)

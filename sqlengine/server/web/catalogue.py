@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from aiohttp import web
@@ -9,17 +10,23 @@ from aiohttp import web
 from runtime.core.errors import SqlEngineError
 from runtime.core.types import DataType
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.catalog.catalog import CatalogObject
+from sqlengine.catalog.catalog import CatalogObject, Database
 from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
 from sqlengine.server.http.refused import Refused
 from sqlengine.server.http.sessions import in_thread
 from sqlengine.server.web.lineage import Lineage, kind_of
 from sqlengine.server.web.monitoring import path_of
+from sqlengine.server.web.rights import monitored, sees, sees_table
 from sqlengine.server.web.route import Route, answer
 from sqlengine.statements.create_text import create_text
 from sqlengine.statements.planning import object_schema
 
 __all__ = ["Catalogue"]
+
+
+def _seen(database: Database) -> Iterator[CatalogObject]:
+    """What whoever asks may know of, by name."""
+    return (database.objects[name] for name in sorted(database.objects) if sees_table(database.objects[name].path))
 
 
 class Catalogue:
@@ -40,7 +47,7 @@ class Catalogue:
                 "A table or view: its columns, its definition, what it reads and what reads it.", "Object", refuses=(404,),
             ),
             Route(
-                "GET", f"{api}/lineage", self.lineage, "get_lineage",
+                "GET", f"{api}/lineage", monitored(self.lineage), "get_lineage",
                 "Which tables feed which views and tables, column by column.", "Lineage",
             ),
         ]  # fmt: skip
@@ -52,11 +59,13 @@ class Catalogue:
                     {
                         "name": catalog.name,
                         "databases": [
-                            {"name": name, "objects": [_brief(database.objects[o]) for o in sorted(database.objects)]}
+                            {"name": name, "objects": [_brief(thing) for thing in _seen(database)]}
                             for name, database in sorted(catalog.databases.items())
+                            if sees("database", catalog.name, name)
                         ],
                     }
                     for catalog in self._database.shown.catalogs.values()
+                    if sees("catalog", catalog.name)
                 ]
             }
         )
@@ -66,7 +75,7 @@ class Catalogue:
         home = self._database.shown.catalogs.get(path.catalog)
         database = None if home is None else home.databases.get(path.database)
         found = None if database is None else database.objects.get(path.name)
-        if found is None:
+        if found is None or not sees_table(path):
             raise Refused(404, f"there is no table or view {path}")
         return answer(await in_thread(lambda: self._whole(found)))
 

@@ -11,6 +11,7 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.api.result import Result
+from sqlengine.database.acting import act_for
 from sqlengine.database.jobs import Begun, RunningJob
 from sqlengine.database.recovery import SAVEPOINT_PATH
 from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
@@ -177,7 +178,7 @@ class Control:
     def _session(self, who: Authority, settings: Mapping[str, str]) -> TableEnvironment:
         """One that acts for whoever asks. Raises what a setting that means nothing raises."""
         environment = self._environment.new_session()
-        environment.session.authority = who
+        act_for(environment.session, who)
         try:
             for key, value in settings.items():
                 environment.get_config().set(key, value)

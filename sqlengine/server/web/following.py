@@ -12,7 +12,9 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
+from sqlengine.database.acting import check_read
 from sqlengine.server.feeds import Behind, Feeds, Shared, Start
+from sqlengine.server.http.access import WHO
 from sqlengine.server.http.refused import Refused
 from sqlengine.server.http.sessions import in_thread
 from sqlengine.server.web.events import ALIVE_SECONDS, EVENTS, EventStream, LoopWakeup, Streams, after_of
@@ -74,6 +76,7 @@ class Following:
         database = None if home is None else home.databases.get(path.database)
         found = None if database is None else database.objects.get(path.name)
         if isinstance(found, MaterializedView) or (isinstance(found, CatalogTable) and found.connector is None):
+            check_read(WHO.get(), found, None)
             return found
         raise Refused(404, f"{path} is no materialized view, and no table in memory")
 

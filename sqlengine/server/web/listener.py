@@ -11,6 +11,7 @@ from sqlengine.server.http.access import HttpAccess
 from sqlengine.server.http.listener import HttpListener
 from sqlengine.server.http.sessions import Sessions
 from sqlengine.server.tls import Tls
+from sqlengine.server.web.assets import Assets
 from sqlengine.server.web.catalogue import Catalogue
 from sqlengine.server.web.control import Control
 from sqlengine.server.web.events import Streams
@@ -78,6 +79,7 @@ class WebServer:
         application = self._listener.application
         for route in self.routes:
             application.router.add_route(route.method, route.path, route.handler)
+        Assets().add_routes(application)
         application.on_response_prepare.append(_make_safe)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:

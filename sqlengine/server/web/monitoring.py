@@ -16,6 +16,7 @@ from sqlengine.server.http.sessions import in_thread
 from sqlengine.server.web.flink_metrics import all_metrics
 from sqlengine.server.web.jobs import Monitor, checkpoints_of
 from sqlengine.server.web.recent_log import LEVELS, RecentLog
+from sqlengine.server.web.rights import monitored
 from sqlengine.server.web.route import Parameter, Route, answer, number, number_of
 
 __all__ = ["HEALTH", "Monitoring", "path_of"]
@@ -54,25 +55,25 @@ class Monitoring:
                 "GET", "/readyz", self.ready, "readiness", "Whether the database is open and can write.", "Health",
                 refuses=(503,),
             ),
-            Route("GET", "/metrics", self.metrics, "metrics", "All figures, as Prometheus reads them.", "text/plain"),
-            Route("GET", f"{api}/server", self.server, "server", "What this server is, and how much it has.", "Server"),
-            Route("GET", f"{api}/jobs", self.jobs, "list_jobs", "The jobs of statements, the newest first.", "Jobs"),
-            Route("GET", job, self.job, "get_job", "A job with its plan.", "Job", refuses=(404,)),
+            Route("GET", "/metrics", monitored(self.metrics), "metrics", "All figures, as Prometheus reads them.", "text/plain"),
+            Route("GET", f"{api}/server", monitored(self.server), "server", "What this server is, and how much it has.", "Server"),
+            Route("GET", f"{api}/jobs", monitored(self.jobs), "list_jobs", "The jobs of statements, the newest first.", "Jobs"),
+            Route("GET", job, monitored(self.job), "get_job", "A job with its plan.", "Job", refuses=(404,)),
             Route(
-                "GET", f"{job}/checkpoints", self.checkpoints, "list_checkpoints",
+                "GET", f"{job}/checkpoints", monitored(self.checkpoints), "list_checkpoints",
                 "The checkpoints and savepoints of a job, the newest first.", "Checkpoints", refuses=(404,),
             ),
             Route(
-                "GET", f"{api}/views", self.views, "list_views",
+                "GET", f"{api}/views", monitored(self.views), "list_views",
                 "The materialized views, each behind those that it reads.", "Views",
             ),
-            Route("GET", view, self.view, "get_view", "A materialized view with its plan.", "View", refuses=(404,)),
+            Route("GET", view, monitored(self.view), "get_view", "A materialized view with its plan.", "View", refuses=(404,)),
             Route(
-                "GET", f"{api}/rejected", self.rejected, "list_rejected",
+                "GET", f"{api}/rejected", monitored(self.rejected), "list_rejected",
                 "How many rows were rejected, where and why, and some of them.", "Rejected", parameters=(_JOB, _LIMIT),
             ),
             Route(
-                "GET", f"{api}/logs", self.logs, "list_logs", "What was logged lately, the oldest first.", "Logs",
+                "GET", f"{api}/logs", monitored(self.logs), "list_logs", "What was logged lately, the oldest first.", "Logs",
                 parameters=(_JOB, _LEVEL, _AFTER, _LIMIT),
             ),
         ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from runtime.core.errors import SqlEngineError, UserError, position
+from runtime.core.errors import AccessError, SqlEngineError, UserError, position
 from runtime.core.logs import Log
 from sqlengine.server.http.refused import Refused
 
@@ -36,6 +36,8 @@ def status_of(error: BaseException) -> int:
         return error.status
     if isinstance(error, SqlEngineError) and error.code == _UNKNOWN_JOB:
         return 404
+    if isinstance(error, AccessError):
+        return 403
     return 400 if isinstance(error, UserError) else 500
 
 

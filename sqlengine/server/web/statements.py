@@ -14,7 +14,7 @@ from sqlengine.server.http.operation import Operation
 from sqlengine.server.http.refused import Refused
 from sqlengine.server.http.session import HttpSession
 from sqlengine.server.http.sessions import Sessions, in_thread
-from sqlengine.server.web.events import ALIVE_SECONDS, EVENTS, EventStream, Streams
+from sqlengine.server.web.events import ALIVE_SECONDS, EVENTS, EventStream, Streams, after_of
 from sqlengine.server.web.pages import page_of
 from sqlengine.server.web.problems import problem_of
 from sqlengine.server.web.route import Route, answer, body_of, flag_of, number, number_of
@@ -57,7 +57,7 @@ class Statements:
             ),
             Route(
                 "GET", f"{statement}/events", self.events, "follow_statement",
-                "All pages as events (`page`), and the error, where there is one (`problem`).", EVENTS,
+                "All pages as events (`page`), from the one behind Last-Event-ID on, and the error, if any (`problem`).", EVENTS,
                 refuses=(404, 503),
             ),
             Route("DELETE", statement, self.end, "end_statement", "Stop a statement, and forget it.", "Done", refuses=(404,)),
@@ -97,10 +97,11 @@ class Statements:
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         session, operation = self._session(request), self._operation(request)
+        before = after_of(request)
         stream = EventStream(request)
         with self._streams:
             await stream.begin()
-            token, last = 0, False
+            token, last = 0 if before is None else before + 1, False
             while not last:
                 session.touch()
                 try:

@@ -14,9 +14,11 @@ import pytest
 from runtime.core.errors import StateQueryError
 from runtime.local.following import Following, stateful
 from runtime.local.job import Job
+from runtime.local.spilled_keys import is_spilled, read_keys
+from runtime.local.vertex import Vertex
 from runtime.spark.simulated import SimulatedCluster
 from runtime.state.mirror import MirroredTable, StateMirror
-from runtime.state.table import OWNER, SLOT, TableChanges
+from runtime.state.table import OWNER, SLOT, StateTable, TableChanges
 from sqlengine.testing.simulated import SimulatedEnvironment
 
 EPOCHS = max(12, int(os.environ.get("FUZZ_CASES", "0")))
@@ -165,12 +167,46 @@ def test_a_mirror_that_nobody_asks_is_worn(monkeypatch: pytest.MonkeyPatch) -> N
     assert mirror.find([pa.array(["a"])], 1) is None
 
 
-def test_state_that_may_leave_memory_is_not_followed() -> None:
+@pytest.mark.parametrize("tasks", ["1", "3"])
+def test_keys_of_state_that_may_leave_memory_are_read_where_they_are(tasks: str) -> None:
+    chance = random.Random(5)
     with SimulatedEnvironment.create() as t_env:
-        t_env.session.harness.job_options["state.backend.type"] = "rocksdb"
-        t_env.execute_sql("CREATE TABLE t (g STRING, a INT)")
-        t_env.execute_sql("CREATE MATERIALIZED VIEW v AS SELECT g, SUM(a) AS s FROM t GROUP BY g")
-        (view,) = t_env.session.views.up_to_date()
-        (operator,) = [vertex.name for vertex, _ in stateful(view.job.dataflow)]
-        with pytest.raises(StateQueryError, match="E4110"):
-            Following(view.job, operator, "groups").begin()
+        options = t_env.session.harness.job_options
+        options |= {
+            "state.backend.type": "rocksdb",
+            "sqlengine.state.keys-in-memory": "2",
+            "parallelism.default": tasks,
+        }
+        for statement in VIEWS.split(";"):
+            t_env.execute_sql(statement)
+        checked = 0
+        for _ in range(EPOCHS // 2):
+            for _ in range(3):
+                t_env.execute_sql(random_statement(chance))
+            for view in t_env.session.views.up_to_date():
+                checked += sum(compare_spilled(view.job, v, t) for v, ts in stateful(view.job.dataflow) for t in ts)
+        assert checked > 5 * (EPOCHS // 2)
+
+
+def compare_spilled(job: Job, vertex: Vertex, table: StateTable) -> bool:
+    if not is_spilled(vertex, table.name):
+        return False
+    with pytest.raises(StateQueryError, match="E4110"):
+        Following(job, vertex.name, table.name).begin()
+    shown = MirroredTable.of(table)
+    kept = [t.decoded() for task in vertex.operator.tasks for t in task.tables if t.name == table.name]
+    every = pa.Table.from_batches(kept).combine_chunks().select(shown.columns.names)
+    every = every.cast(pa.schema([pa.field(n, shown.columns.field(n).type) for n in shown.columns.names]))
+    asked = [every.column(name).combine_chunks() for name in shown.key]
+    other = [pa.concat_arrays([key, pa.nulls(1, key.type)]) for key in asked]
+    epoch, index, rows = read_keys(job, vertex.name, shown, other, 1 << 40)
+    assert epoch == job.dataflow.epoch
+    for name, key in zip(shown.key, other, strict=True):
+        assert key.take(pa.array(index)).to_pylist() == rows.column(name).to_pylist()
+    names = shown.columns.names
+    distinct = {repr([key[i].as_py() for key in other]): i for i in range(len(other[0]))}
+    of_distinct = [
+        place for place, i in enumerate(index.tolist()) if distinct[repr([k[i].as_py() for k in other])] == i
+    ]
+    assert rows_of([rows.take(pa.array(of_distinct, pa.int64()))], names) == rows_of([*every.to_batches()], names)
+    return True

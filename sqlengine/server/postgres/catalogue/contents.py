@@ -17,6 +17,7 @@ from runtime.core.secrets import masked_sql
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, PhysicalColumn
 from sqlengine.database.session import Session
+from sqlengine.roles.privileges import Target
 from sqlengine.roles.roles import FIRST, Role
 from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS
 from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType, columns_of
@@ -36,6 +37,10 @@ Row = dict[str, Any]
 def oid_of(*parts: str) -> int:
     """The number of a thing by its name."""
     return _FIRST + zlib.crc32("\0".join(parts).encode()) % (2**31 - _FIRST)
+
+
+def _role_oid(name: str) -> int:
+    return OWNER if name == FIRST else oid_of("role", name)
 
 
 class Contents:
@@ -58,15 +63,15 @@ class Contents:
         self._types()
         self._methods()
         self._own_tables()
-        for name in sorted(self._catalogs.catalog(self._catalog).databases):
-            for thing in self._catalogs.objects(self._catalog, name):
+        for name in self._catalogs.seen_databases(self._catalog):
+            for thing in self._catalogs.seen_objects(self._catalog, name):
                 self._object(thing)
 
     def _add(self, table: str, **row: Any) -> None:
         self.tables.setdefault(table, []).append(row)
 
     def _databases(self) -> None:
-        for catalog in self._catalogs.catalogs():
+        for catalog in self._catalogs.seen_catalogs():
             self._add(
                 "pg_database",
                 oid=oid_of("database", catalog.name), datname=catalog.name, datdba=OWNER, encoding=6, datlocprovider="c",
@@ -78,7 +83,7 @@ class Contents:
         known = self._session.database.roles.roles
         others = {} if self._user in known else {self._user: Role(self._user, login=True, superuser=True)}
         for role in (*known.values(), *others.values()):
-            oid = OWNER if role.name == FIRST else oid_of("role", role.name)
+            oid = _role_oid(role.name)
             until = None if role.valid_until is None else dt.datetime.fromtimestamp(role.valid_until / 1000, dt.UTC)
             limit = -1 if role.connections is None else role.connections
             common = {
@@ -96,13 +101,10 @@ class Contents:
 
     def _schemas(self) -> None:
         system = (("pg_catalog", _PG_CATALOG), ("information_schema", _INFORMATION_SCHEMA), ("pg_toast", _TOAST))
-        own = (
-            (name, oid_of("schema", self._catalog, name))
-            for name in sorted(self._catalogs.catalog(self._catalog).databases)
-        )
+        own = ((name, oid_of("schema", self._catalog, name)) for name in self._catalogs.seen_databases(self._catalog))
         for name, oid in (*system, *own):
             self._add("pg_namespace", oid=oid, nspname=name, nspowner=OWNER)
-        for name, database in self._catalogs.catalog(self._catalog).databases.items():
+        for name, database in self._catalogs.seen_databases(self._catalog).items():
             if database.comment:
                 self._describe(oid_of("schema", self._catalog, name), 2615, 0, database.comment)
 
@@ -144,6 +146,7 @@ class Contents:
         except SqlEngineError:
             return  # A view over something that is gone.
         catalog, namespace, name = thing.path.parts
+        owner = self._session.database.roles.owner(Target("table", thing.path.parts))
         oid, schema_oid = oid_of("object", *thing.path.parts), oid_of("schema", catalog, namespace)
         key = thing.primary_key if isinstance(thing, CatalogTable) else ()
         kind = "r" if isinstance(thing, CatalogTable) else "m" if isinstance(thing, MaterializedView) else "v"
@@ -154,6 +157,7 @@ class Contents:
             kind,
             len(schema),
             bool(key),
+            owner=_role_oid(owner),
             temporary=isinstance(thing, CatalogTable) and thing.temporary,
         )
         filled = {c.name: c for c in thing.columns if isinstance(c, PhysicalColumn)}
@@ -171,25 +175,34 @@ class Contents:
                 "pg_matviews",
                 **common,
                 matviewname=name,
-                matviewowner=FIRST,
+                matviewowner=owner,
                 hasindexes=False,
                 ispopulated=True,
                 definition=definition,
             )
         elif isinstance(thing, CatalogView):
-            self._add("pg_views", **common, viewname=name, viewowner=FIRST, definition=masked_sql(thing.text))
+            self._add("pg_views", **common, viewname=name, viewowner=owner, definition=masked_sql(thing.text))
         else:
             self._add(
-                "pg_tables", **common, tablename=name, tableowner=FIRST, hasindexes=bool(key), hasrules=False,
+                "pg_tables", **common, tablename=name, tableowner=owner, hasindexes=bool(key), hasrules=False,
                 hastriggers=False, rowsecurity=False,
             )  # fmt: skip
 
     def _relation(
-        self, oid: int, name: str, schema: int, kind: str, columns: int, indexed: bool, *, temporary: bool = False
+        self,
+        oid: int,
+        name: str,
+        schema: int,
+        kind: str,
+        columns: int,
+        indexed: bool,
+        *,
+        temporary: bool = False,
+        owner: int = OWNER,
     ) -> None:
         self._add(
             "pg_class",
-            oid=oid, relname=name, relnamespace=schema, reltype=0, reloftype=0, relowner=OWNER,
+            oid=oid, relname=name, relnamespace=schema, reltype=0, reloftype=0, relowner=owner,
             relam={"r": 2, "m": 2, "i": 403}.get(kind, 0), relfilenode=0, reltablespace=0, relpages=0, reltuples=-1.0, relallvisible=0,
             reltoastrelid=0, relhasindex=indexed, relisshared=False, relpersistence="t" if temporary else "p", relkind=kind,
             relnatts=columns, relchecks=0, relhasrules=kind in "vm", relhastriggers=False, relhassubclass=False,
