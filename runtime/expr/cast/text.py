@@ -108,7 +108,13 @@ def _local_text(array: pa.Array, precision: int, time_zone: str) -> pa.Array:
     return _cut(pc.binary_join_element_wise(whole, _padded(rest, 3), ""), 9, precision)
 
 
+_PLAIN_SCALE = 6
+"""Up to so many digits behind the point Arrow writes all of them; beyond it may write an exponent."""
+
+
 def _decimal_text(array: pa.Array, scale: int) -> pa.Array:
+    if scale <= _PLAIN_SCALE and array.type.scale == scale:
+        return pc.cast(array, pa.string())
     plain = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset)
     texts = pc.cast(plain, pa.string())
     if scale == 0:

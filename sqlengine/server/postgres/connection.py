@@ -419,8 +419,14 @@ class Connection:
                 return piece.made((copying, tuple(formats), zone, first), made)
             return made()
 
-        while (data := await self._in_thread(lambda: session.run(next_bytes))) is not _NOTHING:
+        def begin() -> asyncio.Future[Any]:
+            return self._loop.run_in_executor(self._thread, lambda: session.run(next_bytes))
+
+        made = begin()
+        while (data := await made) is not _NOTHING:
             self._wire.send(data)
+            # The next piece is made while the client reads this one.
+            made = begin()
             await self._wire.drain()
         if most is None or portal.ended:
             return False

@@ -67,14 +67,18 @@ def _framed(
 ) -> bytes | memoryview:
     """A head for each row, that says its size and how many values follow, and its values behind their lengths."""
     sizes = [lengths(column) for column in columns]
-    heads = np.zeros(rows, dtype=[*head, ("count", ">i2")])
+    # The length of the first value stands in the head: each part of a row costs as much as its bytes do.
+    first = [("first", ">i4")] if columns else []
+    heads = np.zeros(rows, dtype=[*head, ("count", ">i2"), *first])
     heads["type"] = type_
     heads["length"] = (
         counted + 4 * len(columns) + sum((np.maximum(size, 0) for size in sizes), np.zeros(rows, np.int64))
     )
     heads["count"] = len(columns)
-    parts = [_fixed(heads)]
-    for column, size in zip(columns, sizes, strict=True):
+    if columns:
+        heads["first"] = sizes[0]
+    parts = [_fixed(heads), *columns[:1]]
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
         parts += [_fixed(size.astype(">i4")), column]
     return _data(_joined(parts))
 
