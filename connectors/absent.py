@@ -42,7 +42,7 @@ db2-cdc mongodb-cdc mysql-cdc oceanbase-cdc oracle-cdc postgres-cdc sqlserver-cd
 """
 _CHANGES = frozenset(_CHANGES_NAMES.split())
 _INSERTS_ONLY = frozenset(("firehose", "hive", "kinesis", "kinesis-legacy", "prometheus", "pulsar", "rabbitmq", "sqs"))
-ABSENT_CONNECTORS = _BOUNDED | _STREAMS | _SINKS | _CHANGES | {"upsert-kafka"}
+ABSENT_CONNECTORS = _BOUNDED | _STREAMS | _SINKS | _CHANGES
 
 ABSENT_FORMATS: Mapping[str, ChangelogMode] = {
     "avro": APPEND,

@@ -17,6 +17,7 @@ CONNECTORS = {
     "nexmark": "connectors.nexmark.table:NEXMARK",
     "print": "connectors.printing.table:PRINT",
     "python-input": "connectors.pushed.refusal:PYTHON_INPUT",
+    "upsert-kafka": "connectors.kafka.upsert:UPSERT_KAFKA",
     "values": "connectors.values.table:VALUES",
 }
 FORMATS = {

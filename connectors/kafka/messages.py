@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from connectors.formats.projecting import DecodesLines, projected_decoder
 from connectors.formats.records import MalformedRecord, shown_bytes, too_long
-from runtime.core.changelog import UPDATE_AFTER, ChangelogBatch
+from runtime.core.changelog import DELETE, UPDATE_AFTER, ChangelogBatch
 from runtime.core.errors import FormatError
 from runtime.core.schema import Field, Schema
 from runtime.core.types import BIGINT, BYTES, INT, STRING, DataType, map_of, timestamp_ltz
 from runtime.spi.format import Decoder, Format
 from runtime.spi.reader import ReadContext, RejectedRow
 
-__all__ = ["METADATA", "MessageColumns", "MessageDecoder"]
+__all__ = ["METADATA", "MessageColumns", "MessageDecoder", "UpsertDecoder"]
 
 METADATA: Mapping[str, DataType] = {
     "topic": STRING.not_null(),
@@ -95,6 +95,7 @@ class MessageDecoder:
         most: int,
     ) -> None:
         self._columns = columns
+        self._time_zone = time_zone
         self._most = most
         self._format = value
         self._context = context
@@ -112,8 +113,11 @@ class MessageDecoder:
             FormatError: E3201 a malformed message.
         """
         kept = [m for m in messages if m.value() is not None]
-        if not kept:
-            return None
+        found = self.decoded(kept) if kept else None
+        return None if found is None else found[0]
+
+    def decoded(self, kept: Sequence[Any]) -> tuple[ChangelogBatch, np.ndarray] | None:
+        """The rows of messages that have a value, and for each the number of its message; None when there is none."""
         batch, of_row, rejected = _rows(self._value, self._format, [m.value() for m in kept], self._most)
         self._refuse(rejected, kept, self._format)
         if not len(batch):
@@ -124,7 +128,8 @@ class MessageDecoder:
         for name, key in self._columns.metadata:
             if self._columns.schema.index_of(name) >= 0:
                 found[name] = _metadata(key, kept).take(pa.array(of_row))
-        return ChangelogBatch.of([found[n] for n in self._columns.schema.names], self._columns.schema, batch.kinds)
+        columns = [found[n] for n in self._columns.schema.names]
+        return ChangelogBatch.of(columns, self._columns.schema, batch.kinds), of_row
 
     def _keys(self, decoder: Decoder, messages: Sequence[Any], of_row: np.ndarray) -> dict[str, pa.Array]:
         """The columns of keys; NULL where a message has none."""
@@ -154,6 +159,42 @@ class MessageDecoder:
             hint=f"set '{format_.name}.ignore-parse-errors' = 'true' on the table to keep such records in "
             "system.rejected and go on",
         )
+
+
+class UpsertDecoder(MessageDecoder):
+    """A message with a value is the row of its key from then on. One without a value deletes it, and gives the columns of
+    the key alone; without a key, too, it says nothing."""
+
+    def decode(self, messages: Sequence[Any]) -> ChangelogBatch | None:
+        numbers: list[np.ndarray] = []
+        parts: list[ChangelogBatch] = []
+        valued = [i for i, m in enumerate(messages) if m.value() is not None]
+        deleting = [i for i, m in enumerate(messages) if m.value() is None and m.key() is not None]
+        for at, decoded, kind in ((valued, self.decoded, UPDATE_AFTER), (deleting, self._deleted, DELETE)):
+            found = decoded([messages[i] for i in at]) if at else None
+            if found is not None:
+                rows, of_row = found
+                parts.append(ChangelogBatch(rows.rows, np.full(len(rows), kind, np.int8)))
+                numbers.append(np.array(at)[of_row])
+        if not parts:
+            return None
+        return ChangelogBatch.concat(parts).take(np.argsort(np.concatenate(numbers), kind="stable"))
+
+    def _deleted(self, messages: Sequence[Any]) -> tuple[ChangelogBatch, np.ndarray] | None:
+        columns, key = self._columns, self._key_format
+        assert key is not None
+        names = [n for n in columns.schema.names if columns.key.index_of(n) >= 0] or list(columns.key.names[:1])
+        in_key = [n.removeprefix(columns.prefix) for n in names]
+        decoder = projected_decoder(key, columns.in_key, in_key, self._time_zone)
+        batch, of_row, rejected = _rows(decoder, key, [m.key() for m in messages], self._most)
+        self._refuse(rejected, messages, key)
+        if not len(batch):
+            return None
+        found: dict[str, pa.Array] = dict(zip(names, batch.columns, strict=True))
+        for name, about in columns.metadata:
+            found[name] = _metadata(about, messages).take(pa.array(of_row))
+        cells = [found[f.name] if f.name in found else pa.nulls(len(batch), f.type.arrow) for f in columns.schema]
+        return ChangelogBatch.of(cells, columns.schema), of_row
 
 
 def _rows(

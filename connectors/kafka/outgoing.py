@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.kafka import client
-from runtime.core.changelog import DELETE, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
 from runtime.spi.format import Encoder
 
@@ -37,8 +37,7 @@ _OVERHEAD = 128
 
 
 class MessageEncoder:
-    """The messages of a sink's rows. By key (`KafkaSink.by_key`) a deletion is a message without a value, and the old image
-    of an update is none."""
+    """The messages of a sink's rows."""
 
     def __init__(self, sink: KafkaSink) -> None:
         self._sink = sink
@@ -53,15 +52,7 @@ class MessageEncoder:
             ConnectorError: E3131 a message is longer than the client sends.
         """
         sink = self._sink
-        if sink.by_key and batch.kinds is not None:
-            batch = batch.filter(batch.kinds != UPDATE_BEFORE)
-        deleted = batch.kinds_or_inserts() == DELETE if sink.by_key else np.zeros(len(batch), bool)
-        rows = ChangelogBatch(batch.rows) if sink.by_key else batch
-        values: list[bytes | None] = [
-            *_encoded(sink.format.encoder(sink.columns.value, sink.time_zone), self._part(rows))
-        ]
-        for place in np.flatnonzero(deleted).tolist():
-            values[place] = None
+        values = self.values(batch)
         keys: Sequence[bytes | None] = [None] * len(batch)
         if sink.key_format is not None:
             encoder = sink.key_format.encoder(sink.columns.in_key, sink.time_zone)
@@ -79,6 +70,11 @@ class MessageEncoder:
         binary = pa.large_binary()
         columns = [pa.array(values, binary), pa.array(keys, binary), at, headers, targets]
         return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+    def values(self, batch: ChangelogBatch) -> Sequence[bytes | None]:
+        """The values of the messages; None is a message without one."""
+        sink = self._sink
+        return _encoded(sink.format.encoder(sink.columns.value, sink.time_zone), self._part(batch))
 
     def _part(self, batch: ChangelogBatch) -> ChangelogBatch:
         return batch.select([self._sink.schema.index_of(n) for n in self._sink.columns.value.names])

@@ -12,7 +12,7 @@ from connectors.kafka.messages import MessageColumns
 from connectors.kafka.outgoing import MessageEncoder, produce
 from connectors.kafka.transactions import TransactionalWriter
 from connectors.kit.direct import DirectWriter
-from runtime.core.changelog import UPSERT, ChangelogBatch, ChangelogMode
+from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.spi.format import Format
@@ -27,8 +27,7 @@ WRITABLE = ("headers", "timestamp")
 
 @dataclass(frozen=True)
 class KafkaSink:
-    """A topic to write to. Append only, unless the format carries changes, or a message replaces the one with the same key
-    (`by_key`).
+    """A topic to write to. Append only, unless the format carries changes.
 
     Attributes:
         partitioner, guarantee, transactional_prefix: see the options.
@@ -44,7 +43,6 @@ class KafkaSink:
     guarantee: str
     transactional_prefix: str
     spool: int
-    by_key: bool
     time_zone: str
     format_options: tuple[tuple[str, str], ...]
     format: Format = field(compare=False)
@@ -60,7 +58,11 @@ class KafkaSink:
         return "exactly-once" if self.guarantee == "exactly-once" else "at-least-once"
 
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        return UPSERT if self.by_key else written_mode(self.format, requested)
+        return written_mode(self.format, requested)
+
+    def encoder(self) -> MessageEncoder:
+        """What makes messages of rows."""
+        return MessageEncoder(self)
 
     def open_writer(self, job: str) -> SinkWriter:
         """Raises ConnectorError E3130 without the client."""
@@ -85,7 +87,7 @@ class KafkaWriter(DirectWriter):
         self._sink = sink
         self._waits = waits
         self._errors: list[str] = []
-        self._encoder = MessageEncoder(sink)
+        self._encoder = sink.encoder()
         self._producer: Any = client.producer(dict(sink.properties), errors=self._errors)
 
     def write(self, batch: ChangelogBatch) -> None:

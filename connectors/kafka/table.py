@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from connectors.kafka import client
 from connectors.kafka.messages import METADATA, MessageColumns, MessageDecoder
@@ -41,7 +41,7 @@ from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
 
-__all__ = ["KAFKA", "KafkaSource"]
+__all__ = ["KAFKA", "KafkaSource", "kafka_sink", "kafka_source"]
 
 _EARLIEST = Place("earliest-offset")
 
@@ -152,11 +152,15 @@ class KafkaSource:
             dict(self.properties),
             _EARLIEST if where.late else self.begin,
             self.end,
-            MessageDecoder(self.columns, self.format, self.key_format, self.time_zone, context, self.most),
+            self.decoder(context),
             notes=self.notes,
         )
 
-    def with_columns(self, names: Sequence[str]) -> KafkaSource:
+    def decoder(self, context: ReadContext) -> MessageDecoder:
+        """What makes rows of messages."""
+        return MessageDecoder(self.columns, self.format, self.key_format, self.time_zone, context, self.most)
+
+    def with_columns(self, names: Sequence[str]) -> Self:
         return replace(self, columns=self.columns.select(names))
 
     def describe(self) -> dict[str, Any]:
@@ -254,7 +258,8 @@ def _format_options(request: TableRequest) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _source(request: TableRequest) -> KafkaSource:
+def kafka_source(request: TableRequest, kind: type[KafkaSource] = KafkaSource) -> KafkaSource:
+    """The topics of a table to read, as a source of a kind."""
     options, format_, key_format = _options(request)
     topics = tuple(t.strip() for t in options.get(TOPIC).split(";") if t.strip())
     pattern = options.get(TOPIC_PATTERN)
@@ -270,7 +275,7 @@ def _source(request: TableRequest) -> KafkaSource:
     columns = _columns(request, options, key_format)
     # A format refuses columns that it cannot hold before anything is read.
     format_.decoder(columns.value, request.time_zone)
-    return KafkaSource(
+    return kind(
         request.name,
         topics,
         pattern,
@@ -288,7 +293,8 @@ def _source(request: TableRequest) -> KafkaSource:
     )
 
 
-def _sink(request: TableRequest) -> KafkaSink:
+def kafka_sink(request: TableRequest, kind: type[KafkaSink] = KafkaSink) -> KafkaSink:
+    """The topic of a table to write, as a sink of a kind."""
     options, format_, key_format = _options(request)
     guarantee, prefix = read_delivery(options)
     topic = options.required(TOPIC)
@@ -301,7 +307,7 @@ def _sink(request: TableRequest) -> KafkaSink:
             )
     columns = _columns(request, options, key_format)
     format_.encoder(columns.value, request.time_zone)
-    return KafkaSink(
+    return kind(
         request.name,
         topic,
         client_properties(request.name, request.options),
@@ -311,7 +317,6 @@ def _sink(request: TableRequest) -> KafkaSink:
         guarantee,
         prefix,
         memory_limit(options, SPOOL_SIZE),
-        False,
         request.time_zone,
         _format_options(request),
         format_,
@@ -322,8 +327,8 @@ def _sink(request: TableRequest) -> KafkaSink:
 KAFKA = ConnectorFactory(
     name="kafka",
     document="topics of Kafka: bounded, or without an end",
-    source=_source,
-    sink=_sink,
+    source=kafka_source,
+    sink=kafka_sink,
     metadata=METADATA,
     options=KAFKA_OPTIONS,
     prefixes=("properties.",),

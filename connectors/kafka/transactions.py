@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from connectors.kafka import client
-from connectors.kafka.outgoing import COLUMNS, MessageEncoder, produce
+from connectors.kafka.outgoing import COLUMNS, produce
 from connectors.kit.commits import CommittingWriter
 from runtime.core.changelog import ChangelogBatch
 
@@ -31,7 +31,7 @@ class TransactionalWriter(CommittingWriter):
 
     def __init__(self, sink: KafkaSink, job: str) -> None:
         super().__init__(sink.name, COLUMNS, KafkaCommits(sink, job), most=sink.spool)
-        self._encoder = MessageEncoder(sink)
+        self._encoder = sink.encoder()
 
     def write(self, batch: ChangelogBatch) -> None:
         super().write(ChangelogBatch(self._encoder.encode(batch)))

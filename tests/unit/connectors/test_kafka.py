@@ -60,7 +60,22 @@ def topic_of_changes(broker: Broker) -> SourceTable:
     return source("kafka", schema, options, metadata=(("offset", "offset"),))
 
 
-@pytest.mark.parametrize("make", [topic_of_json, topic_of_changes], ids=lambda m: m.__name__)
+def topic_by_key(broker: Broker) -> SourceTable:
+    topic = broker.topic()
+    for key, value in (("1", "a"), ("2", "b"), ("1", "c"), ("2", None), ("7", None)):
+        broker.send(topic, None if value is None else json.dumps({"name": value}), key=json.dumps({"id": int(key)}))
+    broker.send(topic, None)
+    options = broker.options(topic) | {
+        "key.format": "json",
+        "value.format": "json",
+        "value.fields-include": "EXCEPT_KEY",
+    }
+    del options["scan.startup.mode"]
+    schema = Schema((*SCHEMA.fields, *Schema.of(("offset", BIGINT)).fields))
+    return source("upsert-kafka", schema, options, primary_key=("id",), metadata=(("offset", "offset"),))
+
+
+@pytest.mark.parametrize("make", [topic_of_json, topic_of_changes, topic_by_key], ids=lambda m: m.__name__)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
 def test_contract(make: Callable[[Broker], SourceTable], check: Callable[[SourceTable], None], broker: Broker) -> None:
     check(make(broker))
@@ -73,6 +88,42 @@ def test_changes_know_their_message(broker: Broker) -> None:
         (UPDATE_AFTER, (1, "b", 1)),
         (DELETE, (1, "b", 2)),
     ]
+
+
+def test_the_newest_message_of_a_key_is_its_row(broker: Broker) -> None:
+    table = topic_by_key(broker)
+    assert table.changelog_mode.is_upsert and table.changelog_mode.key_only_deletes
+    assert read_all(table) == [
+        (UPDATE_AFTER, (1, "a", 0)),
+        (UPDATE_AFTER, (2, "b", 1)),
+        (UPDATE_AFTER, (1, "c", 2)),
+        (DELETE, (2, None, 3)),
+        (DELETE, (7, None, 4)),
+    ]
+
+
+def test_a_changing_answer_is_written_by_key(broker: Broker) -> None:
+    given, made = broker.topic(), broker.topic()
+    broker.send(
+        given, *(json.dumps({"before": None, "after": {"id": i, "name": f"n{i % 2}"}, "op": "c"}) for i in range(3))
+    )
+    broker.send(given, json.dumps({"before": {"id": 1, "name": "n1"}, "after": None, "op": "d"}))
+
+    def table(name: str, columns: str, connector: str, options: dict[str, str]) -> str:
+        given = ", ".join(f"'{k}' = '{v}'" for k, v in {"connector": connector, **options}.items())
+        return f"CREATE TABLE {name} ({columns}) WITH ({given})"
+
+    by_key = broker.options(made) | {"key.format": "json", "value.format": "json"}
+    del by_key["scan.startup.mode"]
+    with TableEnvironment.create({"sqlengine.epoch.max-rows": "1"}) as t_env:
+        t_env.execute_sql(table("given", "id INT, name STRING", "kafka", broker.options(given, format="debezium-json")))
+        t_env.execute_sql(table("made", "name STRING PRIMARY KEY NOT ENFORCED, n BIGINT", "upsert-kafka", by_key))
+        t_env.execute_sql("INSERT INTO made SELECT name, COUNT(*) FROM given GROUP BY name").wait()
+        assert t_env.execute_sql("SELECT name, n FROM made").folded().to_pylist() == [{"name": "n0", "n": 2}]
+    raw = Schema.of(("name", STRING), ("n", INT))
+    options = broker.options(made, format="json")
+    messages = rows_of(source("kafka", raw, options))
+    assert messages == [("n0", 1), ("n1", 1), ("n0", 2)], "a deletion has no value"
 
 
 def test_keys_and_metadata_there_and_back(broker: Broker) -> None:
@@ -294,6 +345,16 @@ def test_mistakes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(kind, match=message):
             source("kafka", SCHEMA, {**good, **wrong})
+    keyed = {"topic": "t", "properties.bootstrap.servers": "h:1", "key.format": "json", "value.format": "json"}
+    for wrong, message in (
+        ({"value.format": ""}, "E1504 connector 'upsert-kafka' needs the option 'value.format'"),
+        ({"value.format": "debezium-json"}, "'value.format' of t cannot be 'debezium-json'"),
+        ({"scan.startup.mode": "earliest-offset"}, "E1503 unknown option 'scan.startup.mode'"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            source("upsert-kafka", SCHEMA, {**keyed, **wrong}, primary_key=("id",))
+    with pytest.raises(OptionError, match="E1504 t needs a PRIMARY KEY"):
+        sink("upsert-kafka", SCHEMA, keyed)
     with pytest.raises(OptionError, match="does not take these properties: No such configuration property"):
         source("kafka", SCHEMA, {**good, "properties.no.such": "x"}).splits()
     with pytest.raises(ConnectorError, match="E3131 there is no topic none at"):
