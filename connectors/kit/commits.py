@@ -14,6 +14,7 @@ names was never sent.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,7 @@ from typing import Any, Protocol
 from connectors.kit.spool import Spool, spooled
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, UnavailableError
+from runtime.core.logs import connector_log
 from runtime.core.options import text_option
 from runtime.core.retries import Retries, retried
 
@@ -78,6 +80,9 @@ class CommittingWriter:
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
         self._name = name
+        self._log = connector_log(type(commits).__module__)
+        self.tries = 0
+        """How often it was tried again."""
         self._names = tuple(names)
         self._commits = commits
         self._retries = retries
@@ -160,7 +165,11 @@ class CommittingWriter:
         self._done = number
 
     def _asked(self, call: Callable[[], Any]) -> Any:
-        return retried(call, self._retries, UnavailableError, self._pause)
+        return retried(call, self._retries, UnavailableError, self._pause, self._tried)
+
+    def _tried(self, error: Exception, seconds: float) -> None:
+        self.tries += 1
+        self._log.failure(f"{self._name} is asked again in {seconds:.1f} s", error, logging.WARNING)
 
 
 def _read(committable: Any) -> list[tuple[int, list[str]]]:

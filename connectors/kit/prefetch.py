@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -14,6 +15,7 @@ import pyarrow as pa
 from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import UnavailableError
+from runtime.core.logs import connector_log
 from runtime.core.retries import Retries
 from runtime.core.strict_json import counts_of
 from runtime.spi.reader import ReadContext
@@ -86,6 +88,7 @@ class PrefetchingReader:
         retries: Retries = _RETRIES,
     ) -> None:
         self._name = name
+        self._log = connector_log(getattr(fetching, "__module__", None) or type(fetching).__module__)
         self._fetching = fetching
         self._context = context
         self._memory = memory
@@ -218,6 +221,7 @@ class PrefetchingReader:
                     self._over(self._gave_up(error))
                     return
                 self.tries += 1
+                self._log.failure(f"{self._name} is read again in {pause:.1f} s", error, logging.WARNING)
                 self._stop.wait(pause)
             except BaseException as error:
                 self._over(error)

@@ -44,14 +44,17 @@ def retried(
     retries: Retries,
     passing: type[Exception] | tuple[type[Exception], ...],
     pause: Callable[[float], object] = time.sleep,
+    told: Callable[[Exception, float], object] | None = None,
 ) -> T:
     """What a call gives. When it raises an error that may pass it is called again; the last error is raised. Between the
-    calls somebody may stop the work (`look`)."""
+    calls somebody may stop the work (`look`). `told`: hears of each error that a pause of so many seconds follows."""
     for seconds in retries.pauses():
         try:
             return call()
-        except passing:
+        except passing as error:
             look()
+            if told is not None:
+                told(error, seconds)
             pause(seconds)
             look()
     return call()

@@ -165,7 +165,7 @@ def committing(system: Remembered, **more: Any) -> CommittingWriter:
     return CommittingWriter("t", ["id"], system, retries=Retries(3, 0.0), pause=lambda s: None, **more)
 
 
-def test_a_commit_of_which_nobody_knows_is_made_once() -> None:
+def test_a_commit_of_which_nobody_knows_is_made_once(caplog: pytest.LogCaptureFixture) -> None:
     system = Remembered()
     system.fails = ["behind", "before", "before", "behind"]
     writer = committing(system)
@@ -173,6 +173,8 @@ def test_a_commit_of_which_nobody_knows_is_made_once() -> None:
         writer.write(ChangelogBatch(rows(number)))
         writer.publish(json.loads(json.dumps(writer.prepare())))
     assert system.rows == [1, 2] and writer.prepare() is None
+    assert writer.tries == 4 and len(caplog.records) == 4
+    assert caplog.records[0].getMessage() == "t is asked again in 0.0 s: E3150 no answer"
     system.fails = ["before"] * 4
     writer.write(ChangelogBatch(rows(3)))
     with pytest.raises(UnavailableError):
