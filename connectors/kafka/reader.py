@@ -100,8 +100,9 @@ class KafkaReader:
         """The messages among what the client has given, up to the end; notes how far that is."""
         assert self._offset is not None
         offset = self._offset
-        messages = [m for m in given if m.error() is None]
-        for told in (m for m in given if m.error() is not None):
+        errors = [m for m in given if m.error() is not None]
+        messages = [m for m in given if m.error() is None] if errors else given
+        for told in errors:
             error = told.error()
             if client.is_end(error):
                 # What lies before it are marks of transactions.
@@ -115,9 +116,9 @@ class KafkaReader:
                 )
         if messages:
             offset = max(offset, messages[-1].offset() + 1)
-        if self._end is not None:
+        if self._end is not None and offset > self._end:
             messages = [m for m in messages if m.offset() < self._end]
-            offset = min(offset, max(self._end, 0))
+            offset = max(self._end, 0)
         self._offset = offset
         return messages
 
