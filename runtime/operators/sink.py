@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.changelog import ChangelogBatch
+from runtime.core.changelog import DELETE, ChangelogBatch
 from runtime.core.errors import ExpressionError
 from runtime.core.logs import connector_log
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
@@ -33,7 +33,8 @@ class SinkOperator(Operator):
     The driver calls `finish` once, or `abort`; with checkpoints `prepare` and `publish` for each of them, and `recover`
     first when the job goes on from one.
 
-    NULL in a NOT NULL column fails the job, or with `table.exec.sink.not-null-enforcer` = `DROP` rejects the row.
+    NULL in a NOT NULL column fails the job, or with `table.exec.sink.not-null-enforcer` = `DROP` rejects the row. A deletion
+    by key alone has no other columns.
     """
 
     def __init__(self, node: SinkExec, context: OperatorContext) -> None:
@@ -161,8 +162,11 @@ class SinkOperator(Operator):
 
     def _enforce_not_null(self, batch: ChangelogBatch) -> ChangelogBatch:
         broken = np.zeros(len(batch), dtype=bool)
+        whole = batch.kinds_or_inserts() != DELETE if self._node.input.mode.key_only_deletes else None
         for position in self._node.not_null:
             column = batch.column(position)
+            if whole is not None and column.null_count:
+                column = column.filter(pa.array(whole))
             if column.null_count:
                 if self._node.not_null_enforcer != "DROP":
                     name = self._node.schema[position].name
@@ -171,7 +175,11 @@ class SinkOperator(Operator):
                         code="E2011",
                         hint="filter them out, or SET 'table.exec.sink.not-null-enforcer' = 'DROP' to reject such rows",
                     )
-                broken |= column.is_null().to_numpy(zero_copy_only=False)
+                missing = column.is_null().to_numpy(zero_copy_only=False)
+                if whole is None:
+                    broken |= missing
+                else:
+                    broken[np.flatnonzero(whole)] |= missing
         if not broken.any():
             return batch
         self._context.reject("NULL in a NOT NULL column", batch.rows.filter(pa.array(broken)))

@@ -102,6 +102,25 @@ def test_the_newest_message_of_a_key_is_its_row(broker: Broker) -> None:
     ]
 
 
+def test_a_deletion_by_key_is_no_lack_of_other_columns(broker: Broker) -> None:
+    given, made = broker.topic(), broker.topic()
+    for key, value in ((1, "a"), (2, "b"), (1, None)):
+        broker.send(given, value and json.dumps({"id": key, "name": value}), key=json.dumps({"id": key}))
+    with TableEnvironment.create() as t_env:
+        for name, topic in (("given", given), ("made", made)):
+            options = broker.options(topic) | {
+                "key.format": "json",
+                "value.format": "json",
+                "connector": "upsert-kafka",
+            }
+            del options["scan.startup.mode"]
+            written = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
+            columns = "id INT PRIMARY KEY NOT ENFORCED, name STRING NOT NULL"
+            t_env.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ({written})")
+        t_env.execute_sql("INSERT INTO made SELECT * FROM given").wait()
+        assert t_env.execute_sql("SELECT * FROM made").folded().to_pylist() == [{"id": 2, "name": "b"}]
+
+
 def test_a_changing_answer_is_written_by_key(broker: Broker) -> None:
     given, made = broker.topic(), broker.topic()
     broker.send(
