@@ -55,8 +55,10 @@ from sqlengine.statements.view_options import keep_history
 
 if TYPE_CHECKING:
     import sqlengine.statements.column_values as _column_values
+    import sqlengine.statements.partitions as _partitions
 else:
     _column_values = Room("sqlengine.statements.column_values")
+    _partitions = Room("sqlengine.statements.partitions")
 
 __all__ = ["alter_table"]
 
@@ -70,6 +72,8 @@ def alter_table(statement: st.AlterTable, session: Session) -> Result:
     with pointing_at(statement.name.span):
         if isinstance(statement.action, ddl.RenameTo):
             _rename(table, statement.action, session)
+        elif isinstance(statement.action, ddl.DropPartitions):
+            return _partitions.drop_partitions(statement.action, table, session)
         else:
             _change(table, statement.action, session)
     return Result.ok()
@@ -162,9 +166,7 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
             raise UnsupportedError(
                 "partitions of this table are made by writing to it",
                 code="E1603",
-                hint="INSERT OVERWRITE t PARTITION (..) SELECT .. WHERE FALSE empties one"
-                if isinstance(action, ddl.DropPartitions)
-                else "INSERT INTO ... PARTITION (...)",
+                hint="INSERT INTO ... PARTITION (...)",
             )
 
 
