@@ -57,16 +57,16 @@ class SourceQuery(Protocol):
     def follow(self) -> Following: ...
 
 
-def register(session: Any, query: str) -> None:
-    """Make the format known to a session.
+def register(session: Any, query: str, name: str = FORMAT) -> None:
+    """Make a format known to a session.
 
     Args:
         query: `module:attribute` of what makes a `SourceQuery` from options, wherever it is needed.
     """
-    session.dataSource.register(_data_source(query))
+    session.dataSource.register(_data_source(query, name))
 
 
-def _data_source(query: str) -> type:
+def _data_source(query: str, format_name: str) -> type:
     """The class that Spark wants. Processes of Spark get it by value, and find there what it needs of the engine."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -77,6 +77,7 @@ def _data_source(query: str) -> type:
 
     open_log = attribute(f"{__name__}:EpochLog")
     check_log = attribute(f"{__name__}:same_log")
+    check_whole = attribute(f"{__name__}:whole_log")
     fit = attribute(f"{__name__}:fitted")
     as_spark = attribute(f"{__name__}:spark_schema")
 
@@ -111,7 +112,9 @@ def _data_source(query: str) -> type:
             return self._following
 
         def initialOffset(self) -> dict[str, Any]:
-            return {"log": self._follow().log.name, "epoch": 0}
+            log = self._follow().log
+            check_whole()(log)
+            return {"log": log.name, "epoch": 0}
 
         def prepareForTriggerAvailableNow(self) -> None:
             following = self._follow()
@@ -154,7 +157,7 @@ def _data_source(query: str) -> type:
 
         @classmethod
         def name(cls) -> str:
-            return FORMAT
+            return format_name
 
         def schema(self) -> Any:
             return as_spark()(asked(self.options).schema())
@@ -188,7 +191,7 @@ def fitted(rows: pa.RecordBatch, schema: Any) -> pa.RecordBatch:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     # Older versions of PySpark know of no other zone.
-    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     wanted = to_arrow_schema(schema, **zone)
     columns = [rows.column(field.name) for field in wanted]
     return pa.RecordBatch.from_arrays(
@@ -203,4 +206,14 @@ def same_log(offset: Mapping[str, Any], log: EpochLog) -> None:
             f"the stream was at epoch {offset['epoch']} of a query whose changes are not in {log.folder}",
             code="E3108",
             hint="give the folder in the option 'checkpoint' that the stream had before, or begin anew with both",
+        )
+
+
+def whole_log(log: EpochLog) -> None:
+    """Raises ConnectorError E3108 for a stream that begins when another one has taken changes."""
+    if log.forgotten():
+        raise ConnectorError(
+            f"the changes up to epoch {log.forgotten()} in {log.folder} were taken by another stream",
+            code="E3108",
+            hint="a folder is for one stream: go on with that stream's checkpointLocation, or give another folder",
         )

@@ -120,13 +120,13 @@ class Appends:
 
 @dataclass(frozen=True)
 class Calls:
-    """What a function of the program does with rows, told the number of the commit."""
+    """What a function of the program does with rows, told the name of the commit."""
 
-    function: Callable[[Any, int], Any]
+    function: Callable[[Any, str], Any]
     delivery: Delivery = "at-least-once"
 
     def commit(self, frame: Any, run: str, number: int) -> None:
-        self.function(frame, number)
+        self.function(frame, f"{run}-{number}")
 
 
 @dataclass(frozen=True)

@@ -412,11 +412,11 @@ class _SqlEngine:
     """What tables ask of their environment: the SQL that they are, carried out."""
 
     def __init__(self, environment: TableFactory) -> None:
-        self._environment = environment
+        self.environment = environment
 
     def check(self, code: Code, operation: str) -> Schema:
         try:
-            return self._environment._schema(code.sql)
+            return self.environment._schema(code.sql)
         except SqlEngineError as error:
             raise _code.located_in_python(error, code, operation) from error.__cause__
 
@@ -428,10 +428,10 @@ class _SqlEngine:
             statement = parse_statement(code.sql)
         except SqlEngineError as error:
             raise locate(error) from error.__cause__
-        return self._environment._run(statement, code.sql, locate)
+        return self.environment._run(statement, code.sql, locate)
 
     def explain(self, code: Code, operation: str, details: Sequence[str]) -> str:
-        return self._environment._explain(code.sql, details, lambda e: _code.located_in_python(e, code, operation))
+        return self.environment._explain(code.sql, details, lambda e: _code.located_in_python(e, code, operation))
 
     def compile(self, code: Code, operation: str) -> CompiledPlan:
         def located_here(error: SqlEngineError) -> SqlEngineError:
@@ -446,14 +446,14 @@ class _SqlEngine:
                 "only INSERT and statement sets can be compiled", code="E1606", span=inner.span, text=code.sql
             )
         statement = st.CompilePlan(inner, span=inner.span, text=inner.text)
-        result = self._environment._run(statement, code.sql, located_here)
+        result = self.environment._run(statement, code.sql, located_here)
         return _compiled_plan.CompiledPlan(self, str(result.to_arrow().column(0)[0].as_py()))
 
     def run_plan(self, text: str) -> Result:
-        return self._environment._run(st.ExecutePlan("", plan=text, text="EXECUTE PLAN"), "EXECUTE PLAN", _nowhere)
+        return self.environment._run(st.ExecutePlan("", plan=text, text="EXECUTE PLAN"), "EXECUTE PLAN", _nowhere)
 
     def explain_plan(self, text: str, details: Sequence[str]) -> str:
-        return self._environment._explained(st.ExecutePlan("", plan=text), details)
+        return self.environment._explained(st.ExecutePlan("", plan=text), details)
 
     def target(self, table: str | TableDescriptor) -> str:
         if isinstance(table, str):
@@ -466,11 +466,11 @@ class _SqlEngine:
             'execute_insert("totals"), or a TableDescriptor',
         )
         name = f"descriptor_{next(_numbers)}"
-        self._environment.create_temporary_table(name, table)
+        self.environment.create_temporary_table(name, table)
         return name
 
     def aggregates(self, code: Code) -> list[Span]:
-        return self._environment._aggregates(code.sql)
+        return self.environment._aggregates(code.sql)
 
 
 class _Kept:

@@ -79,10 +79,14 @@ class Catalogs:
         self.current_database = DEFAULT_DATABASE
         self.sees: Callable[[str, tuple[str, ...]], bool] | None = None
         """Whether whoever acts may know of something, by its kind and its whole name; None: of everything."""
+        self.beyond: Callable[[tuple[str, ...]], ObjectPath | None] = lambda parts: None
+        """Where else a written name is looked up that is none here."""
 
     def for_session(self) -> Catalogs:
         """The same catalogs for another session: with no temporary objects, in the default database."""
-        return Catalogs(self._shared)
+        made = Catalogs(self._shared)
+        made.beyond = self.beyond
+        return made
 
     @contextmanager
     def as_of(self, catalogs: Mapping[str, Catalog] | None) -> Iterator[None]:
@@ -146,6 +150,8 @@ class Catalogs:
         or "any view"."""
         path = self.qualify(parts)
         found = self.find(path)
+        if found is None and (further := self.beyond(parts)) is not None:
+            found = self.find(further)
         if found is None:
             raise BindError(
                 f'unknown {what.rpartition("stored ")[2].removeprefix("any ")} "{".".join(parts)}"',

@@ -9,7 +9,8 @@
 
 A cell runs all its statements and gives the result of the last one, which the notebook shows when the magic is the last
 line; queries before it are shown, too. `df = %sql SELECT ...` keeps the result: `df.to_pandas()`, `df.to_arrow()`. The
-environment is the variable `t_env` of the notebook, which is made when there is none. `%%sql name` (or `name <<`) keeps the
+environment is the variable `t_env` of the notebook, which is made when there is none: in the Spark session `spark` where
+the notebook has one (`sqlengine.spark.install`). `%%sql name` (or `name <<`) keeps the
 last result under a name: an Arrow table where the rows end.
 
 A statement that fails makes its cell fail, with the error alone: its place in the SQL, and no stack trace.
@@ -20,18 +21,26 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.core.cancellation import watching
 from runtime.core.errors import SqlEngineError, SqlSyntaxError, render
+from runtime.core.rooms import Room
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.api.result import Result
 from sqlengine.cli.progress import Progress, StatementProgress
 from sqlengine.notebook.live_table import shows_in_place
 
+if TYPE_CHECKING:
+    import sqlengine.spark as _spark
+else:
+    _spark = Room("sqlengine.spark")
+
 __all__ = ["load_ipython_extension"]
 
 VARIABLE = "t_env"
+SPARK = "spark"
+"""The variable that notebooks of Spark have for their session."""
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -77,7 +86,10 @@ class _Magic:
     def _environment(self) -> TableEnvironment:
         found = self._shell.user_ns.get(VARIABLE)
         if not isinstance(found, TableEnvironment):
-            found = self._shell.user_ns[VARIABLE] = TableEnvironment.create()
+            spark = self._shell.user_ns.get(SPARK)
+            of_spark = type(spark).__module__.startswith("pyspark.sql.")
+            found = _spark.install(spark) if of_spark else TableEnvironment.create()
+            self._shell.user_ns[VARIABLE] = found
         return found
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from sqlengine.api.result import Result
 from sqlengine.table_api.code import Code, compose, path_sql
@@ -15,8 +16,15 @@ from sqlengine.table_api.sql_words import ExplainDetail
 from sqlengine.table_api.table_descriptor import TableDescriptor
 
 if TYPE_CHECKING:
+    import runtime.spark.session as _spark_session
+    import sqlengine.spark.streaming as _spark_streaming
+    import sqlengine.spark.writing as _spark_writing
     from sqlengine.table_api.compiled_plan import CompiledPlan
     from sqlengine.table_api.query import Query
+else:
+    _spark_session = Room("runtime.spark.session")
+    _spark_streaming = Room("sqlengine.spark.streaming")
+    _spark_writing = Room("sqlengine.spark.writing")
 
 __all__ = ["Outcomes", "TablePipeline"]
 
@@ -36,6 +44,48 @@ class Outcomes:
     def to_spark(self, session: Any = None) -> Any:
         """The final rows as a DataFrame of PySpark (input must end)."""
         return self.execute().to_spark(session)
+
+    def to_spark_stream(
+        self, checkpoint: str, session: Any = None, *, changelog: bool = True, interval: str = "1 s"
+    ) -> Any:
+        """The changes as a streaming DataFrame, for `writeStream`: a job of this environment computes them, where its
+        jobs run.
+
+        Args:
+            checkpoint: a folder, or a URI that pyarrow knows, for the state of the query and changes that Spark has not
+                taken yet. With it and Spark's own `checkpointLocation` the stream goes on after a restart, each change
+                once. For one query.
+            session: the Spark session; that of the environment, the active one, or a new one when not given.
+            changelog: whether the first column is `op`, the row kind.
+            interval: how often changes become visible to Spark, each time with a checkpoint.
+
+        Raises UnsupportedError E1632 without `changelog` for a query whose rows are taken back.
+        """
+        return _spark_streaming.stream_of(
+            self.engine.environment,
+            self.query.code.sql,
+            checkpoint,
+            session or self.engine.environment.session.target.spark or _spark_session.spark_session(),
+            changelog=changelog,
+            interval=interval,
+        )
+
+    def write_to(self, writer: Callable[..., Any], session: Any = None) -> Result:
+        """Write the rows with Spark: with each checkpoint, or at the end, `writer` gets those since the last one as a
+        DataFrame, whose rows tasks of Spark read from files.
+
+            totals.write_to(lambda frame: frame.write.mode("append").parquet("/data/totals"))
+
+        A function of two parameters gets the commit's name, too. A job that goes on after a crash may carry out a commit
+        again, under the same name; no other commit has it.
+
+        Args:
+            session: the Spark session; that of the environment, the active one, or a new one when not given.
+
+        Raises PlanningError E1701 for a query whose rows are taken back.
+        """
+        table = _spark_writing.function_table(self.engine.environment, self.schema, writer, session)
+        return self.engine.run(self.insert_code(table), "write_to(...)")
 
     def execute_insert(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> Result:
         """Write the rows into a table of the catalog, or a described one, by position; `overwrite` replaces its

@@ -20,6 +20,7 @@ from runtime.spark.session import spark_session
 from runtime.spark.table_commits import FileCommits
 from runtime.tasks.divided import Divided
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.spark import install
 from sqlengine.spark_catalog import SparkCatalog
 from sqlengine.spark_source import register
 
@@ -254,3 +255,50 @@ def test_rows_get_into_tables_of_spark_once(spark: Any, tmp_path: Path, monkeypa
         with pytest.raises(UnsupportedError, match="E1601 .* a view of Spark"):
             spark.sql("CREATE VIEW written.seen AS SELECT 1 AS id")
             t_env.execute_sql("INSERT INTO spark.written.seen VALUES (1)")
+
+
+@pytest.mark.long
+def test_the_engine_is_a_part_of_a_session(spark: Any) -> None:
+    t_env = install(spark)
+    assert install(spark) is t_env
+    spark.createDataFrame(ROWS.select(["id", "name"])).createOrReplaceTempView("people")
+    spark.sqlengine("CREATE TABLE own (id INT, note STRING)")
+    spark.sqlengine("INSERT INTO own VALUES (1, 'x'), (4, 'y')")
+    spark.sqlengine("CREATE MATERIALIZED VIEW notes AS SELECT id, UPPER(note) AS note FROM own")
+    spark.sqlengine("CREATE VIEW seen AS SELECT * FROM `default`.people")
+    joined = spark.sqlengine("SELECT name, note FROM people JOIN notes ON people.id = notes.id")
+    assert sorted(map(tuple, joined.collect())) == [("ann", "X"), ("ann", "Y")]
+    assert spark.sqlengine("SELECT COUNT(*) AS n FROM seen").collect()[0]["n"] == 4
+    with pytest.raises(BindError, match='unknown table "nowhere"'):
+        spark.sqlengine("SELECT * FROM nowhere")
+    commits: list[tuple[str, list[Any]]] = []
+    own = t_env.sql_query("SELECT id, CAST('10:00:00' AS TIME) AS t FROM own")
+    own.write_to(lambda frame, commit: commits.append((commit, sorted(map(tuple, frame.collect()))))).wait()
+    assert [rows for _, rows in commits] == [[(1, "10:00:00.000"), (4, "10:00:00.000")]]
+    with pytest.raises(TypeMismatchError, match="E1329"):
+        own.write_to("table")  # type: ignore[arg-type]
+
+
+@pytest.mark.long
+def test_a_stream_of_a_query_that_runs_in_tasks(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    changes: list[tuple[Any, ...]] = []
+    for number, text in enumerate(("1,10\n2,20\n1,1\n", "1,100\n3,5\n")):
+        (tmp_path / "in" / f"{number}.csv").write_text(text)
+        with TableEnvironment.create({"parallelism.default": "1"}, spark=spark) as t_env:
+            jobs: list[Job] = []
+            t_env.session.on_job = jobs.append
+            t_env.execute_sql(
+                f"""CREATE TEMPORARY TABLE t (k INT, v BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/in', 'format' = 'csv',
+                'source.monitor-interval' = '10 ms')"""
+            )
+            totals = t_env.sql_query("SELECT k, SUM(v) AS total FROM t GROUP BY k")
+            stream = totals.to_spark_stream(str(tmp_path / "query"), spark, interval="100 ms")
+            assert stream.isStreaming and stream.columns == ["op", "k", "total"]
+            totals.to_spark_stream(str(tmp_path / "query"), spark)  # The query that runs already.
+            writer = stream.writeStream.foreachBatch(lambda frame, _: changes.extend(map(tuple, frame.collect())))
+            writer = writer.option("checkpointLocation", str(tmp_path / "spark")).trigger(availableNow=True)
+            writer.start().awaitTermination()
+            assert len(jobs) == 1 and isinstance(jobs[0].dataflow.elsewhere, Divided)
+    assert sorted(changes[:2]) == [("+I", 1, 11), ("+I", 2, 20)]
+    assert sorted(changes[2:]) == [("+I", 3, 5), ("+U", 1, 111), ("-U", 1, 11)]

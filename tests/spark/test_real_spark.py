@@ -38,9 +38,9 @@ FILES = (
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     before = signal.getsignal(signal.SIGINT)
-    session = spark_session("local[2,4]")
+    session = spark_session("local[2,4]", {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))})
     assert signal.getsignal(signal.SIGINT) is before, "an interrupt would no longer stop a job cleanly"
     yield session
     session.stop()
