@@ -26,7 +26,7 @@ from sqlengine.state.failures import (
     Unreachable,
     WrongKey,
 )
-from sqlengine.state.wire import ASKED, EPOCH, FOUND, KEY, MOST_KEYS, Ask, packed
+from sqlengine.state.wire import ASKED, EPOCH, FOUND, KEY, MOST_BYTES, MOST_KEYS, Ask, packed
 
 __all__ = ["KeysAsked", "StateClient", "StateInfo", "epoch_of"]
 
@@ -218,8 +218,10 @@ class StateClient:
         typed = _keys(keys, place.info)
         ask = Ask(of=of, state=state, columns=columns)
         parts: list[pa.Table] = []
-        for at in range(0, max(1, typed.num_rows), MOST_KEYS):
-            part = self._read(place.client, ask, typed.slice(at, MOST_KEYS), left)
+        # Keys of many bytes go in smaller parts.
+        size = min(MOST_KEYS, max(1, MOST_BYTES // 2 * typed.num_rows // max(1, typed.nbytes)))
+        for at in range(0, max(1, typed.num_rows), size):
+            part = self._read(place.client, ask, typed.slice(at, size), left)
             if at:
                 asked = pc.add(part.column(ASKED), pa.scalar(at, pa.int32()))
                 part = part.set_column(0, part.schema.field(0), asked)

@@ -9,6 +9,7 @@ import gc
 import os
 import random
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,6 +144,8 @@ def test_many_keys_go_in_several_requests(client: StateClient) -> None:
     assert found.num_rows == 200_010
     assert found.column("$asked").to_pylist() == list(range(200_010))
     assert found.filter(found.column("$found")).column("id").to_pylist() == [1, 2, 3]
+    long = client.lookup("names", ["x" * 2_000_000] * 9 + ["a"])
+    assert long.column("$found").to_pylist() == [False] * 9 + [True]
 
 
 def test_figures(t_env: TableEnvironment, client: StateClient) -> None:
@@ -215,6 +218,7 @@ def test_what_a_server_is_not_told_by_its_client_it_finds_itself(server: StateSe
     assert '"code": "E4103"' in refused(Ask(request="r7", of="v"), wrong)
     assert '"request": "r7"' in refused(Ask(request="r7", of="v"), wrong)
     assert "E4103" in refused(Ask(of="v", columns=("nix",)), wrong)
+    assert "E4103" in refused(Ask(of="v"), pa.RecordBatch.from_pydict({}))
     assert "E4108" in refused(Ask(of="v"))
     assert "E4108" in refused(Ask(operation="drop", of="v"))
     assert "E4108" in refused(Ask(operation="scan", of="v", column="g"))
@@ -438,6 +442,22 @@ def test_messages_of_strangers(t_env: TableEnvironment, server: StateServer, cli
     assert refused > CASES // 4
     assert client.get("t", 1)[0]["g"] == "a"
     plain.close()
+
+
+def test_connections_that_speak_something_else(server: StateServer, client: StateClient) -> None:
+    chance, host, port = random.Random(2), *server.address.split(":")
+    greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    held: list[socket.socket] = []
+    for number in range(30):
+        connection = socket.create_connection((host, int(port)), 10)
+        connection.sendall(
+            [b"", greeting, b"GET / HTTP/1.1\r\n\r\n"][number % 3] + chance.randbytes(chance.choice([0, 9, 500]))
+        )
+        # Half of them stay as they are.
+        held.append(connection) if number % 2 else connection.close()
+    assert client.get("t", 1)[0]["g"] == "a"
+    for connection in held:
+        connection.close()
 
 
 def test_sizes_are_compared_before_anything_is_read() -> None:

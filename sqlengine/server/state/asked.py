@@ -18,11 +18,12 @@ from sqlengine.database.database import Database
 from sqlengine.server.lookups import Indices
 from sqlengine.state.failures import JobEnded, Malformed, NotQueryable, NotStarted, WrongKey
 
-__all__ = ["MOST_ROWS", "Asked", "Found", "JobState", "SpilledState", "TableRows", "check_running"]
+__all__ = ["MOST_ROWS", "PIECE", "Asked", "Found", "JobState", "SpilledState", "TableRows", "check_running"]
 
 MOST_ROWS = 1_000_000
 """Of the answer to one lookup."""
-_PIECE = 1 << 16
+PIECE = 1 << 16
+"""So many rows are sent at once."""
 _TURNS = 4
 _ENDED = ("FINISHED", "CANCELED", "FAILED")
 
@@ -70,7 +71,9 @@ class TableRows:
 
     def find(self, keys: pa.RecordBatch, wanted: Sequence[str]) -> Found:
         columns = self.columns
-        typed = {name: keys.column(name) for name in _checked(keys, columns, keys.schema.names or self.key)}
+        if not keys.num_columns:
+            raise WrongKey("there is no column to ask by", hint="scan gives all rows")
+        typed = {name: keys.column(name) for name in _checked(keys, columns, keys.schema.names)}
         places = sorted(columns.get_field_index(name) for name in typed)
         ordered = [typed[columns.field(place).name] for place in places]
         chosen = [columns.get_field_index(name) for name in wanted]
@@ -93,7 +96,7 @@ class TableRows:
     def scan(self) -> tuple[int, Iterator[pa.RecordBatch]]:
         shown = self._database.shown
         rows = shown.versions[self._table].rows()
-        typed = (batch.cast(self.columns) for batch in rows.to_batches(max_chunksize=_PIECE))
+        typed = (batch.cast(self.columns) for batch in rows.to_batches(max_chunksize=PIECE))
         return shown.epoch, typed
 
 
@@ -117,7 +120,7 @@ class JobState:
         return Found(epoch, index, rows.select(list(wanted)))
 
     def scan(self) -> tuple[int, Iterator[pa.RecordBatch]]:
-        found = self._mirror().scan(_PIECE)
+        found = self._mirror().scan(PIECE)
         if found is None:
             raise _starting(self._following.job)
         return found

@@ -22,7 +22,7 @@ from runtime.core.errors import InternalError, SqlEngineError, code_and_text
 from runtime.core.logs import Log
 from runtime.core.metrics import Sample
 from sqlengine.roles.authority import Authority
-from sqlengine.server.state.asked import Asked
+from sqlengine.server.state.asked import PIECE, Asked
 from sqlengine.server.state.states import States
 from sqlengine.server.state.statistics import Statistics
 from sqlengine.state.failures import Malformed, Overloaded, TimedOut, WrongKey
@@ -157,7 +157,7 @@ class Requests:
             [pa.field(ASKED, pa.int32()), pa.field(FOUND, pa.bool_()), *rows.schema], metadata=_metadata(ask, epoch)
         )
         batch = pa.RecordBatch.from_arrays([pa.array(index, pa.int32()), found, *rows.columns], schema=schema)
-        return Answer(schema, iter([batch]))
+        return Answer(schema, (batch.slice(at, PIECE) for at in range(0, max(1, len(index)), PIECE)))
 
     def _scan(self, ask: Ask, bounds: pa.RecordBatch | None, who: Authority | None) -> Answer:
         asked = self.states.find(ask.of, ask.state, who)
