@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from connector_tables import read_all, rows_of, sink, source
+from connector_tables import REGISTRY, read_all, rows_of, sink, source
 
 from connectors.memory.sink import MemorySink
 from connectors.memory.table import MemoryTable
@@ -193,6 +194,28 @@ def test_what_sinks_promise() -> None:
         "blackhole": "exactly-once",
         "memory": "at-least-once",
     }
+
+
+def test_the_page_of_guarantees_says_what_sinks_promise() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "connectors" / "README.md").read_text(encoding="utf-8")
+    table = page.split("## Guarantees")[1].split("\n## ")[0]
+    shown = dict(re.findall(r"^\| `([\w-]+)` \|[^|]*\| ([^|]*) \|", table, re.MULTILINE))
+    broker = {"topic": "t", "properties.bootstrap.servers": "b:1"}
+    formats = {"key.format": "json", "value.format": "json"}
+    once = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "x"}
+    assert sink("kafka", SCHEMA, {**broker, "format": "json", **once}).delivery == "exactly-once"
+    promised = {
+        "filesystem": sink("filesystem", SCHEMA, {"path": "x", "format": "json"}),
+        "kafka": sink("kafka", SCHEMA, {**broker, "format": "json"}),
+        "upsert-kafka": sink("upsert-kafka", SCHEMA, {**broker, **formats}, primary_key=("a",)),
+        "print": sink("print", SCHEMA, {}),
+        "blackhole": sink("blackhole", SCHEMA, {}),
+    }
+    assert {name: table.delivery.replace("-", " ") for name, table in promised.items()} == {
+        name: shown[name] for name in promised
+    }
+    missing = [n for n in REGISTRY.connectors.names() if REGISTRY.connectors.get(n).sink and n not in promised]
+    assert missing == ["memory"], "tell of a new sink's guarantee on the page"
 
 
 def test_at_least_once_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
