@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pyarrow as pa
 from sqlglot import exp
 
 from connectors.memory.snapshot import PastRows
 from planner.logical.nodes import LogicalNode
 from runtime.core.errors import BindError, TypeMismatchError, with_article
-from runtime.core.types import TypeRoot, timestamp_ltz
+from runtime.core.types import DATE, TypeRoot, timestamp, timestamp_ltz
 from runtime.eval.constant import fold_constant
 from runtime.expr.analysis import contains, is_deterministic, is_dynamic
-from runtime.expr.nodes import Cast, Parameter
+from runtime.expr.nodes import Cast, Expr, Literal, Parameter
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.hints import table_options
+from sqlengine.bind.literals import moment as moment_of
+from sqlengine.bind.literals import parameters_of
 from sqlengine.bind.scan import scan_table
 from sqlengine.bind.scope import Scope
 from sqlengine.bind.session import Clause, QueryEnv
 from sqlengine.catalog.objects import CatalogTable
-from sqlengine.parse.nodes import FunctionCall
+from sqlengine.parse.nodes import FunctionCall, ParameterMark
 from sqlengine.parse.spans import span_of
 
 __all__ = ["is_constant_moment", "past_scan"]
@@ -41,11 +45,30 @@ def past_scan(tree: exp.Table, env: QueryEnv) -> tuple[LogicalNode, CatalogTable
         TypeMismatchError: E1233, the moment is no timestamp, or not a constant.
         PlanningError: E1721, nobody knows what the table was then.
     """
-    moment = _moment(tree.args["version"].expression, env)
+    written = tree.args["version"].expression
+    mark = written.this if isinstance(written, exp.Cast) else written
+    moment = _given(mark, env) if isinstance(mark, ParameterMark) else _moment(written, env)
     path = tuple(p.name for p in tree.parts)
     found = env.context.past(path, span_of(tree), table_options(tree), moment)
     as_of = found.source.as_of if isinstance(found.source, PastRows) else ""
     return scan_table(found, env, span_of(tree), name=f"{found.table.path} as of {as_of}"), found.table
+
+
+def _given(mark: ParameterMark, env: QueryEnv) -> int:
+    """The moment that a parameter is: a time with or without a zone, a day, or the text of a timestamp."""
+    context = env.context
+    now = None if context.now is None else dt.datetime.fromtimestamp(context.now / 1000, dt.UTC)
+    value = parameters_of(context, mark).moment(mark.parameter, now)
+    match value:
+        case str():
+            constant = moment_of("TIMESTAMP", value, context.time_zone)
+        case dt.datetime():
+            constant = Literal(value, (timestamp if value.tzinfo is None else timestamp_ltz)(6))
+        case dt.date():
+            constant = Literal(value, DATE)
+        case _:
+            raise _refused(f"takes a timestamp, and the value of the parameter is {value!r}", mark, _EXAMPLE)
+    return _milliseconds(constant, mark, env)
 
 
 def _moment(tree: exp.Expr, env: QueryEnv) -> int:
@@ -54,10 +77,10 @@ def _moment(tree: exp.Expr, env: QueryEnv) -> int:
     functions, now = env.context.functions, env.context.now
     if contains(bound, Parameter):
         raise BindError(
-            "FOR SYSTEM_TIME AS OF takes no parameter",
+            "FOR SYSTEM_TIME AS OF takes a parameter alone, not within an expression",
             code="E1250",
             span=span_of(tree),
-            hint="write the time into the statement: what is read belongs to its plan",
+            hint="compute the time in the program: what is read belongs to the plan of the statement",
         )
     if bound.type.root not in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.DATE):
         raise _refused(f"takes a timestamp, and this is {with_article(bound.type.with_nullable(True))}", tree, _EXAMPLE)
@@ -65,8 +88,12 @@ def _moment(tree: exp.Expr, env: QueryEnv) -> int:
         raise _refused("takes a constant, and this is another value each time", tree, _EXAMPLE)
     if now is None and is_dynamic(bound, functions):
         raise _refused("takes a constant where a query is kept: the time now is another one later", tree, _EXAMPLE)
+    return _milliseconds(bound, tree, env)
+
+
+def _milliseconds(bound: Expr, tree: exp.Expr, env: QueryEnv) -> int:
     instant = Cast(bound, timestamp_ltz(3), span=span_of(tree))
-    value = fold_constant(instant, functions, env.context.time_zone, now)
+    value = fold_constant(instant, env.context.functions, env.context.time_zone, env.context.now)
     if value.value is None:
         raise _refused("takes a timestamp, and this is NULL", tree, _EXAMPLE)
     moment = pa.array([value.value], value.type.arrow).cast(pa.timestamp("ms", "UTC"), safe=False)

@@ -291,6 +291,10 @@ class ParameterValues(Protocol):
         rows."""
         ...
 
+    def moment(self, key: int | str, otherwise: object) -> object:
+        """The value for AS OF, which becomes a part of the plan; `otherwise` where no value is given yet."""
+        ...
+
 
 class BindContext(Protocol):
     """What the binder asks of its environment."""

@@ -23,7 +23,7 @@ from runtime.core.given_values import hide_given
 from runtime.core.node import Node, node_fields
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
-from runtime.core.types import BIGINT, NULL, STRING, DataType, TypeRoot
+from runtime.core.types import BIGINT, NULL, STRING, DataType, TypeRoot, timestamp_ltz
 from runtime.eval.constant import literal_value
 from runtime.expr.nodes import Column, Expr, Literal, Parameter
 from runtime.expr.typing import common_type
@@ -42,6 +42,7 @@ else:
 _N = TypeVar("_N")
 _P = TypeVar("_P", bound=LogicalNode)
 
+_MOMENT = timestamp_ltz(6)
 Key = int | str
 """The number of a parameter, from 1, or its name."""
 
@@ -57,8 +58,8 @@ class Parameters:
     """The parameters of one statement. `columns`: plain values of each, one for each time that the statement is to be
     carried out (an INSERT takes many at once); None while it is only prepared.
 
-    `given`: the types that values have told, where places do not; `counts`: the values that LIMIT and OFFSET have taken
-    into the plan.
+    `given`: the types that values have told, where places do not; `counts`: the values that LIMIT, OFFSET and, of the
+    `moments`, AS OF have taken into the plan.
     """
 
     keys: tuple[Key, ...]
@@ -70,7 +71,8 @@ class Parameters:
     keeps_places: bool = False
     """Whether the plan is to keep `Parameter` nodes, so that it holds for other values, too."""
     given: dict[Key, DataType] = field(default_factory=dict)
-    counts: dict[Key, int | None] = field(default_factory=dict)
+    counts: dict[Key, object] = field(default_factory=dict)
+    moments: set[Key] = field(default_factory=set)
     slots: list[Slot] = field(default_factory=list)
     read: list[tuple[ObjectPath, CatalogObject]] = field(default_factory=list)
     _asks: bool = True
@@ -108,6 +110,15 @@ class Parameters:
             )
         self.counts[key] = value
         return value
+
+    def moment(self, key: Key, otherwise: object) -> object:
+        """See `ParameterValues`."""
+        self.moments.add(key)
+        if self.columns is None:
+            self.counts[key] = None
+            return otherwise
+        (self.counts[key],) = self.columns[key]
+        return self.counts[key]
 
     # --- for the planner
 
@@ -158,7 +169,7 @@ class Parameters:
 
         return rewritten(plan, value)
 
-    def fits(self, slots: Sequence[Slot], given: Mapping[Key, DataType], counts: Mapping[Key, int | None]) -> bool:
+    def fits(self, slots: Sequence[Slot], given: Mapping[Key, DataType], counts: Mapping[Key, object]) -> bool:
         """Whether a plan that was made for other values holds for these."""
         assert self.columns is not None
         return (
@@ -238,7 +249,7 @@ class Parameters:
 
     def types(self) -> tuple[DataType, ...]:
         """The type of each parameter, in the order of `keys`: where it stands in several places, one for all."""
-        found: dict[Key, DataType] = dict.fromkeys(self.counts, BIGINT)
+        found: dict[Key, DataType] = {k: _MOMENT if k in self.moments else BIGINT for k in self.counts}
         for key, type_ in self.slots:
             merged = common_type((found[key], type_)) if key in found else type_
             found[key] = merged if merged is not None else found[key]

@@ -41,7 +41,7 @@ class Kept:
     made: Any
     slots: tuple[Slot, ...]
     given: dict[Key, DataType]
-    counts: dict[Key, int | None]
+    counts: dict[Key, object]
     read: tuple[tuple[ObjectPath, CatalogObject], ...]
     rows: dict[str, int]
     surroundings: tuple[Any, ...]
