@@ -162,7 +162,8 @@ Pack the engine into one file that Spark sends to its executors. Only needed if 
 
 _PACKAGE_MORE = """\
 examples:
-  spark-submit --py-files $(sqlengine spark-package) my_job.py"""
+  spark-submit --py-files $(sqlengine spark-package) my_job.py
+  spark-submit --py-files $(sqlengine spark-package) $(sqlengine spark-package --job) job.sql"""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -238,8 +239,13 @@ def build_parser() -> argparse.ArgumentParser:
     package = _parser(
         commands.add_parser, _PACKAGE, _PACKAGE_MORE, name="spark-package", help="the engine as a file for Spark"
     )
-    package.add_argument("path", nargs="?", default="sqlengine.zip", help="where to write it (default: %(default)s)")
-    package.set_defaults(run=lambda args, options: _spark_package.spark_package_command(args.path), options=[])
+    package.add_argument("path", nargs="?", help="where to write it (default: sqlengine.zip, or sqlengine_job.py)")
+    package.add_argument(
+        "--job", action="store_true", help="write the program with which spark-submit runs a file of SQL instead"
+    )
+    package.set_defaults(
+        run=lambda args, options: _spark_package.spark_package_command(args.path, job=args.job), options=[]
+    )
     return parser
 
 

@@ -10,17 +10,45 @@ from pathlib import Path
 from runtime.core.errors import ConnectorError
 from sqlengine.cli.one_name import BELOW, NAME, renamed
 
-__all__ = ["spark_package_command", "write_package"]
+__all__ = ["spark_package_command", "write_job", "write_package"]
+
+_JOB = '''"""Runs files of SQL in the session that spark-submit has made."""
+
+import sys
+
+from pyspark.sql import SparkSession
+from sqlengine.cli.main import main
+
+session = SparkSession.builder.getOrCreate()
+try:
+    status = main(["run", "--on", "spark", *sys.argv[1:]])
+finally:
+    session.stop()
+sys.exit(status)
+'''
 
 _HERE = Path(__file__).resolve().parents[1]
 
 
-def spark_package_command(path: str) -> int:
-    """Write the package, and print where it is, for `--py-files $(sqlengine spark-package)`."""
-    target = write_package(Path(path))
+def spark_package_command(path: str | None, *, job: bool = False) -> int:
+    """Write the package, and print where it is, for `--py-files $(sqlengine spark-package)`; or the program that runs a
+    file of SQL."""
+    if job:
+        print(write_job(Path(path or "sqlengine_job.py")))
+        return 0
+    target = write_package(Path(path or "sqlengine.zip"))
     print(target)
     print("executors also need: pyarrow, numpy, duckdb, tzdata (pip install on every machine)", file=sys.stderr)
     return 0
+
+
+def write_job(target: Path) -> Path:
+    """The program that spark-submit starts to run a file of SQL. Raises ConnectorError E3100 when it cannot be written."""
+    try:
+        target.write_text(_JOB, encoding="utf-8")
+    except OSError as error:
+        raise ConnectorError(f"{target} cannot be written: {error}", hint="give another path") from error
+    return target.resolve()
 
 
 def write_package(target: Path) -> Path:

@@ -96,7 +96,7 @@ OF_OTHER_PROGRAMS = {
     "pip": {"--find-links"},
     "tpchgen-cli": {"--output-dir"},
     "python setup.py": {"--inplace"},
-    "spark-submit": {"--deploy-mode", "--master", "--packages", "--py-files"},
+    "spark-submit": {"--deploy-mode", "--files", "--master", "--packages", "--py-files"},
     "pytest": {"--slt-matrix", "--slt-rewrite"},
     "python -m tests.benchmarks": {
         "--by",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing.connection
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from runtime.spark.shipping import by_value
 from runtime.spark.simulated import SimulatedCluster
 from runtime.tasks.shipping import here
 from sqlengine import TableEnvironment
-from sqlengine.cli.spark_package import write_package
+from sqlengine.cli.spark_package import write_job, write_package
 from sqlengine.database import targets
 
 EXECUTOR = """
@@ -99,6 +101,21 @@ def test_an_error_of_a_task_there_is_told_here(elsewhere: ElsewhereCluster) -> N
 def test_the_same_code_gives_the_same_package(tmp_path: Path) -> None:
     first, again = write_package(tmp_path / "engine.zip"), write_package(tmp_path / "again.zip")
     assert first.read_bytes() == again.read_bytes()
+
+
+def test_the_program_for_a_file_of_sql_uses_the_session_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[object] = []
+    session = SimpleNamespace(stop=lambda: done.append("stopped"))
+    builder = SimpleNamespace(getOrCreate=lambda: done.append("session") or session)
+    monkeypatch.setattr("pyspark.sql.SparkSession", SimpleNamespace(builder=builder))
+    monkeypatch.setattr("sqlengine.cli.main.main", lambda arguments: done.append(arguments) or 3)
+    monkeypatch.setattr(sys, "argv", ["sqlengine_job.py", "job.sql", "-D", "parallelism.default=2"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(write_job(tmp_path / "sqlengine_job.py")))
+    assert ended.value.code == 3
+    assert done == ["session", ["run", "--on", "spark", "job.sql", "-D", "parallelism.default=2"], "stopped"]
 
 
 def test_names_of_modules_are_those_of_this_process() -> None:
