@@ -17,8 +17,9 @@ from typing import Protocol, TypeVar
 from sqlglot import exp
 
 from runtime.core.errors import BindError, UnsupportedError, did_you_mean
+from runtime.core.types import INT
 from runtime.expr.function import AggregateFunction, FunctionRegistry
-from sqlengine.parse.nodes import FunctionCall, TableFunction
+from sqlengine.parse.nodes import FunctionCall, TableFunction, TypeSpec
 from sqlengine.parse.spans import span_of
 
 __all__ = ["left_out", "spelled_out"]
@@ -92,7 +93,10 @@ def _with_rows_of_arrays(tree: exp.Select, functions: FunctionRegistry) -> exp.S
     # Nobody gives a relation or a column this name.
     hidden = exp.to_identifier(" unnest")
     column = exp.Column(this=hidden.copy(), table=hidden.copy())
-    value = exp.Alias(this=column, alias=name.copy())
+    shown: exp.Expr = column
+    if call.name.upper() == "GENERATE_SERIES" and all(map(_is_int, call.expressions)):
+        shown = exp.Cast(this=column, to=TypeSpec(this=INT))
+    value = exp.Alias(this=shown, alias=name.copy())
     alias = exp.TableAlias(this=hidden, columns=[hidden.copy()])
     for star in made.expressions:
         if isinstance(star, exp.Star):
@@ -100,7 +104,7 @@ def _with_rows_of_arrays(tree: exp.Select, functions: FunctionRegistry) -> exp.S
     unnest: exp.Expr = exp.Unnest(expressions=[call.expressions[0].copy()], offset=False, alias=alias)
     if call.name.upper() == "GENERATE_SERIES":
         unnest = TableFunction(this=call.copy(), lateral=True, alias=alias)
-    for node in (column, value, unnest):
+    for node in (column, shown, value, unnest):
         node.meta.update(call.meta)
     made.expressions[at[0]].replace(value)
     if made.args.get("from_") is None:
@@ -108,6 +112,12 @@ def _with_rows_of_arrays(tree: exp.Select, functions: FunctionRegistry) -> exp.S
     else:
         made.append("joins", exp.Join(this=unnest, kind="CROSS"))
     return made
+
+
+def _is_int(tree: exp.Expr) -> bool:
+    """Whether a number stands there that is an INT."""
+    number = tree.this if isinstance(tree, exp.Neg) else tree
+    return isinstance(number, exp.Literal) and str(number.this).isdecimal() and int(number.this) < 1 << 31
 
 
 def _with(tree: exp.Select, **clauses: exp.Expr | None) -> exp.Select:

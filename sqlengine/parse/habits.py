@@ -324,8 +324,6 @@ def _definitions(p: _Place) -> str | None:
         return "the columns stand in parentheses"
     if "," in p.expected and p.near(1).kind is WORD and p.token.kind in (WORD, QUOTED) and p.near(-1).upper != "(":
         return f'put a comma before "{p.token.text}"'
-    if p.after("DROP", "COLUMN"):
-        return f"write DROP {p.token.text}"
     if p.word == "INTO" and p.after("REPLACE"):
         return FOREIGN["UPSERT"]
     return None

@@ -284,3 +284,5 @@ SELECT to_char(date '2024-03-05', 'Mon DD, YYYY'), to_char(timestamp '2024-03-05
 SELECT time '10:00' + interval '30 minutes', timestamp '2024-01-01 12:00', timestamp '2024-01-01 2:05';
 SELECT isfinite(date '2024-01-01'), bit_length('abc'), octet_length('straße'), decode('616263', 'hex') = 'abc'::bytea;
 SELECT n, lead(n, 1, 0) OVER (ORDER BY n), lag(n, 2, 9) OVER (ORDER BY n) FROM (VALUES (1.50), (2.25), (3.00)) AS t (n) ORDER BY n;
+SELECT timestamp '2024-01-01 12:00' AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin', '2024-07-01 12:00:00+00'::timestamptz AT TIME ZONE ('Europe/' || 'Berlin')::text;
+SELECT generate_series(-1, 1) AS n, 'y' AS c;

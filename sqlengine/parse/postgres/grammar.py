@@ -155,7 +155,8 @@ class PostgresGrammar(DefinitionGrammar):
         escape = exp.Literal(this="\\", is_string=True)
         return exp.Escape(this=tree, expression=escape)
 
-    def _postfix(self) -> exp.Expr:
+    def _postfix(self, *, zone: bool = False) -> exp.Expr:
+        """`zone`: what stands behind AT TIME ZONE, where another one belongs to all before it."""
         start = self.token
         tree = self._primary()
         while True:
@@ -166,8 +167,8 @@ class PostgresGrammar(DefinitionGrammar):
             elif self._at_field():
                 self.advance()
                 tree = self.place(exp.Dot(this=tree, expression=self.identifier("a field", reserved=True)), start)
-            elif self.match("AT", "TIME", "ZONE"):
-                tree = named(self.place(_call("PG_AT_TIME_ZONE", tree, self._postfix()), start), "timezone")
+            elif not zone and self.match("AT", "TIME", "ZONE"):
+                tree = named(self.place(_call("PG_AT_TIME_ZONE", tree, self._postfix(zone=True)), start), "timezone")
             else:
                 return tree
 
