@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from planner.cost.column_facts import statistics_of
 from planner.cost.row_facts import row_facts
 from planner.cost.state_size import TableSize, state_sizes
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
+from runtime.core.rooms import Room
 from runtime.plan import nodes as p
 from runtime.plan.estimates.rows import RowFacts
 from runtime.plan.identity import uids
@@ -16,7 +18,12 @@ from runtime.plan.nodes import PhysicalNode
 from runtime.plan.walk import walk, walk_all
 from runtime.spi.statistics import TableStatistics
 
-__all__ = ["state_text", "tables_of"]
+if TYPE_CHECKING:
+    import planner.explain_indices as _explain_indices
+else:
+    _explain_indices = Room("planner.explain_indices")
+
+__all__ = ["counted", "size_text", "state_text", "tables_of"]
 
 
 def tables_of(plans: Sequence[LogicalNode]) -> dict[str, TableStatistics]:
@@ -46,37 +53,40 @@ def state_text(plans: Sequence[PhysicalNode], tables: Mapping[str, TableStatisti
             total += size.bytes
             known &= sure
     if not lines:
-        return "nothing is kept"
-    if known:
-        lines.append(f"all: about {_size(total)}")
-    return "\n".join(lines)
+        lines.append("nothing is kept")
+    elif known:
+        lines.append(f"all: about {size_text(total)}")
+    joins = [node for node in walk_all(plans) if isinstance(node, p.DeltaJoinExec)]
+    return "\n".join([*lines, *(_explain_indices.index_lines(joins, facts) if joins else ())])
 
 
 def _parts(node: PhysicalNode, size: TableSize, known: bool) -> Iterator[str]:
     each = size.bytes / max(size.rows, 1.0)
     if known:
         rows, keys = round(size.rows), round(size.keys)
-        of = f" of {_counted(keys, 'key')}" if keys < rows else ""
-        yield f"about {_counted(rows, 'row')}{of}, {_size(size.bytes)}"
+        of = f" of {counted(keys, 'key')}" if keys < rows else ""
+        yield f"about {counted(rows, 'row')}{of}, {size_text(size.bytes)}"
     else:
-        yield f"{_size(each)} a row, how many is not known (ANALYZE TABLE)"
+        yield f"{size_text(each)} a row, how many is not known (ANALYZE TABLE)"
     if not size.growing:
         yield f"bounded by {size.bound}"
     elif _ends(node):
         yield "bounded by its input"
     else:
-        yield f"nothing bounds it: grows by {_size(each)} a row for ever; {node.advice}"
+        yield f"nothing bounds it: grows by {size_text(each)} a row for ever; {node.advice}"
 
 
 def _ends(node: PhysicalNode) -> bool:
     return all(source.table.bounded for source in walk(node) if isinstance(source, p.SourceExec))
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """`2 rows`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _size(size: float) -> str:
+def size_text(size: float) -> str:
+    """`1.5 MiB`."""
     for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= length:
             return f"{size / length:.1f} {unit}"

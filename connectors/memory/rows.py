@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,10 @@ import pyarrow as pa
 from connectors.memory.column_files import ColumnFiles
 from runtime.core.changelog import ChangelogBatch
 
-__all__ = ["RowStore", "TableParts", "TableVersion"]
+if TYPE_CHECKING:
+    from runtime.state.arranged import ArrangedRows
+
+__all__ = ["RowStore", "RowsInPlace", "TableParts", "TableVersion"]
 
 Recount = Callable[[pa.RecordBatch, np.ndarray], np.ndarray]
 
@@ -156,6 +159,8 @@ class RowStore:
         self.num_rows = 0
         self._live = 0
         self._version: weakref.ref[TableVersion] | None = None
+        self.listener: ArrangedRows | None = None
+        """Hears of each change of how often rows count."""
 
     @property
     def nbytes(self) -> int:
@@ -208,6 +213,8 @@ class RowStore:
             self._push(rows.slice(at, _CHUNK_ROWS), in_file)
         self.num_rows += len(rows)
         self._live += len(rows)
+        if self.listener is not None:
+            self.listener.appended(first, len(rows))
         return first, rows
 
     def _push(self, rows: pa.RecordBatch, in_file: bool) -> None:
@@ -279,6 +286,10 @@ class RowStore:
             where = np.flatnonzero(chunks == chunk)
             yield chunk, where, positions[where] - self._starts_array[chunk]
 
+    def placed(self) -> RowsInPlace:
+        """The rows by position as they stand now."""
+        return RowsInPlace(self.schema, [chunk.rows for chunk in self._chunks], self._starts, self._size)
+
     def take(self, positions: np.ndarray) -> pa.RecordBatch:
         """The rows at positions, in their order, whether they count or not."""
         if len(positions) == 0:
@@ -312,6 +323,9 @@ class RowStore:
             self._own_counts(chunk)[inside] = counts[where]
         self.num_rows += int(counts.sum() - before.sum())
         self._live += int(np.count_nonzero(counts) - np.count_nonzero(before))
+        if self.listener is not None:
+            changed = counts != before
+            self.listener.counted(positions[changed], (counts - before)[changed])
 
     def _own_counts(self, index: int) -> np.ndarray:
         """The counts of a chunk, to be written: those that a version reads are copied first."""
@@ -335,10 +349,12 @@ class RowStore:
         """Whether most rows count no more."""
         return self._size - self._live > self._live + _DEAD_ROWS
 
-    def compact(self) -> tuple[np.ndarray, np.ndarray]:
-        """Leave out what counts no more; gives `(old, new)` positions of the rows that are left. Costs as much as the
-        table is large, and is worth it when it `is_sparse`."""
+    def compact(self, keep: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Leave out what counts no more, but for the rows at `keep`; gives `(old, new)` positions of the rows that are
+        left. Costs as much as the table is large, and is worth it when it `is_sparse`."""
         before = self.live_positions()
+        if keep is not None and len(keep):
+            before = np.union1d(before, keep)
         counts = self.counts(before)
         old = self.fork()
         self._chunks, self._starts, self._starts_array = [], [], None
@@ -348,6 +364,45 @@ class RowStore:
         often = np.flatnonzero(counts != 1)
         self.count(often, counts[often])
         return before, np.arange(len(before))
+
+
+class RowsInPlace:
+    """The rows of a store by position, as they stood at one moment. Any thread may read them, at any time.
+
+    Args:
+        starts: the position of the first row of each of the batches, ascending.
+        size: the exclusive bound of all positions.
+    """
+
+    def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch], starts: Sequence[int], size: int) -> None:
+        self.size = size
+        self._schema = schema
+        self._batches = tuple(batches)
+        self._starts = np.array(starts, np.int64)
+
+    def take(self, columns: Sequence[int], positions: np.ndarray) -> list[pa.Array]:
+        """Columns at positions, in their order."""
+        if not len(positions):
+            return [pa.array([], self._schema.field(c).type) for c in columns]
+        numbers = np.searchsorted(self._starts, positions, "right") - 1
+        inside = positions - self._starts[numbers]
+        if numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
+            wanted = pa.array(inside)
+            return [self._batches[numbers[0]].column(c).take(wanted) for c in columns]
+        order = None if (numbers[1:] >= numbers[:-1]).all() else np.argsort(numbers, kind="stable")
+        if order is not None:
+            numbers, inside = numbers[order], inside[order]
+        bounds = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1], [True])))
+        parts = [
+            (self._batches[numbers[start]], pa.array(inside[start:end]))
+            for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+        ]
+        found = [pa.concat_arrays([rows.column(c).take(where) for rows, where in parts]) for c in columns]
+        if order is None:
+            return found
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return [column.take(pa.array(back)) for column in found]
 
 
 class TableParts(NamedTuple):

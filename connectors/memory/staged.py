@@ -1,16 +1,57 @@
-"""Changes that are kept until they are to be applied: what a sink needs of a table in memory."""
+"""Changes of a table in memory that are kept until their time has come: to be applied, which a sink needs, and to be shown
+to readers."""
 
 from __future__ import annotations
 
 import functools
 import os
+import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Protocol
 
 from connectors.memory.column_files import ColumnFiles
 from runtime.core.changelog import ChangelogBatch
 
-__all__ = ["StagedChanges"]
+__all__ = ["ChangeWatcher", "ShownChanges", "StagedChanges"]
+
+
+class ChangeWatcher(Protocol):
+    """Hears what is published."""
+
+    def hear(self, changes: Sequence[ChangelogBatch]) -> None: ...
+
+
+class ShownChanges:
+    """Whom a table tells of the changes that readers are shown."""
+
+    def __init__(self) -> None:
+        self._unshown: list[ChangelogBatch] = []
+        self._epochs: weakref.WeakSet[ChangeWatcher] = weakref.WeakSet()
+        self._telling = threading.Lock()
+
+    def show(self) -> None:
+        """What was published is shown to readers from now on: open epochs hear of it."""
+        changes, self._unshown = self._unshown, []
+        with self._telling:
+            for epoch in tuple(self._epochs):
+                epoch.hear(changes)
+
+    def tell(self, epoch: ChangeWatcher) -> None:
+        """An open epoch changes the table, too: it hears of changes when readers are shown them. From any thread."""
+        with self._telling:
+            self._epochs.add(epoch)
+
+    @property
+    def open_epochs(self) -> int:
+        """How many epochs hear of its changes."""
+        return len(self._epochs)
+
+    def tell_no_more(self, epoch: ChangeWatcher) -> None:
+        """The epoch has ended. From any thread; harmless when called again."""
+        with self._telling:
+            self._epochs.discard(epoch)
 
 
 class StagedChanges(ABC):

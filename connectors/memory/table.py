@@ -8,10 +8,9 @@ the contents first and then every published step of changes, each step as one ep
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +18,10 @@ import pyarrow as pa
 from connectors.memory.column_files import ColumnFiles, filed, in_memory
 from connectors.memory.difference import difference
 from connectors.memory.history import every_change, in_pieces, inverse
-from connectors.memory.reader import MemoryReader
+from connectors.memory.reader import MemoryReader, VersionedRows
 from connectors.memory.rows import RowStore, TableParts, TableVersion
 from connectors.memory.snapshot import TableSnapshot
-from connectors.memory.staged import StagedChanges
+from connectors.memory.staged import ChangeWatcher, ShownChanges, StagedChanges
 from runtime.core.cancellation import look, whole
 from runtime.core.changelog import (
     APPEND,
@@ -50,13 +49,7 @@ __all__ = ["MemoryTable"]
 _PIECE_ROWS = 1 << 18
 
 
-class ChangeWatcher(Protocol):
-    """Hears what is published."""
-
-    def hear(self, changes: Sequence[ChangelogBatch]) -> None: ...
-
-
-class MemoryTable(StagedChanges):
+class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
     """Rows by primary key (a later row of a key replaces the earlier one), or a bag of rows when there is none.
 
     Args:
@@ -82,7 +75,9 @@ class MemoryTable(StagedChanges):
         history: bool = False,
         files: ColumnFiles | None = None,
     ) -> None:
-        super().__init__(files)
+        StagedChanges.__init__(self, files)
+        ShownChanges.__init__(self)
+        VersionedRows.__init__(self)
         self.name = name
         self.schema = schema
         self.primary_key = tuple(primary_key)
@@ -103,11 +98,8 @@ class MemoryTable(StagedChanges):
         self._unpublished: list[ChangelogBatch] = []
         self._passed_on: list[ChangelogBatch] = []
         self.settled: TableVersion | None = None
-        self._unshown: list[ChangelogBatch] = []
         self.watchers: weakref.WeakSet[ChangeWatcher] = weakref.WeakSet()
         """Who wants to hear what is published, before any follower: the log of a database that lasts."""
-        self._epochs: weakref.WeakSet[ChangeWatcher] = weakref.WeakSet()
-        self._telling = threading.Lock()
         self.on_publish: Callable[[MemoryTable], object] | None = None
         """Called when changes are published, by whoever calls `show` when the epoch is complete. None: they are shown at
         once."""
@@ -192,7 +184,7 @@ class MemoryTable(StagedChanges):
         except BaseException:
             with whole():
                 changes, self._unpublished = self._unpublished[known:], self._unpublished[:known]
-                if was_empty:
+                if was_empty and self.arranged is None:
                     self._clear()
                 else:
                     self._undo(changes)
@@ -298,7 +290,10 @@ class MemoryTable(StagedChanges):
             self._rows.count(positions, counts)
 
     def _compact(self) -> None:
-        old, new = self._rows.compact()
+        left = self._compacted()
+        if left is None:
+            return
+        old, new = left
         moved = np.zeros(int(old.max(initial=0)) + 1, np.int64)
         moved[old] = new
         slots = self._index.live_slots()
@@ -315,7 +310,11 @@ class MemoryTable(StagedChanges):
     def become(self, other: MemoryTable) -> None:
         """Have the rows of another bag, which is used no more; followers hear of what differs with the next `publish`."""
         with whole():
-            self._unpublished.append(difference(self.contents(), other.contents()))
+            differs = difference(self.contents(), other.contents())
+            if self.arranged is not None:
+                self._apply_pieces([differs])
+                return
+            self._unpublished.append(differs)
             self.changed += 1
             self._rows, self._index, self._positions = other._rows, other._index, other._positions
             self._indexed = other._indexed
@@ -361,30 +360,9 @@ class MemoryTable(StagedChanges):
                 self.on_publish(self)
         return changes
 
-    def show(self) -> None:
-        """What was published is shown to readers from now on: open epochs hear of it."""
-        changes, self._unshown = self._unshown, []
-        with self._telling:
-            for epoch in tuple(self._epochs):
-                epoch.hear(changes)
-
-    def tell(self, epoch: ChangeWatcher) -> None:
-        """An open epoch changes the table, too: it hears of changes when readers are shown them. From any thread."""
-        with self._telling:
-            self._epochs.add(epoch)
-
-    @property
-    def open_epochs(self) -> int:
-        """How many epochs hear of its changes."""
-        return len(self._epochs)
-
-    def tell_no_more(self, epoch: ChangeWatcher) -> None:
-        """The epoch has ended. From any thread; harmless when called again."""
-        with self._telling:
-            self._epochs.discard(epoch)
-
     def deliver(self, step: ChangelogBatch) -> None:
         """Give a step of changes to every follower."""
+        self._complete_version()
         for reader in tuple(self._readers):
             reader.push(step)
 
@@ -459,6 +437,8 @@ class MemoryTable(StagedChanges):
     def follow(self, wake: Callable[[], None] = nobody) -> MemoryReader:
         """A reader of the contents now and every published change after; it calls `wake` when there is one. Not while
         others publish: what comes in between would be missed."""
+        if self.settled is None:
+            self._complete_version()
         reader = MemoryReader(self, wake)
         self._readers.append(reader)
         return reader

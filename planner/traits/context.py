@@ -11,15 +11,23 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from planner.logical.nodes import LogicalNode
-from runtime.core.options import Options, duration_option
+from runtime.core.options import Options, duration_option, text_option
 from runtime.expr.function import FunctionRegistry
 
-__all__ = ["STATE_TTL", "TraitContext"]
+__all__ = ["DELTA_JOIN", "STATE_TTL", "TraitContext"]
 
 T = TypeVar("T")
 
 STATE_TTL = duration_option(
     "table.exec.state.ttl", 0, "how long an idle key is kept, for example '1 h'; 0 keeps it for ever"
+)
+
+DELTA_JOIN = text_option(
+    "table.optimizer.delta-join.strategy",
+    "AUTO",
+    "whether joins of materialized views read the tables of the database instead of keeping their rows: AUTO where they "
+    "can, FORCE or not at all, NONE never",
+    ("AUTO", "FORCE", "NONE"),
 )
 
 

@@ -183,6 +183,14 @@ class BlockLists:
         self._live -= int((self._used[keys] - self._dead[keys]).sum())
         self._release(keys)
 
+    def renumber(self, numbers: np.ndarray) -> None:
+        """Each value becomes the number at its place in `numbers`. Costs as much as the lists are long."""
+        _, place = expand_ranges(self._start, self._used)
+        place = place[self._arena[place] != _DEAD]
+        self._arena[place] = numbers[self._arena[place]]
+        if self._place is not None:
+            self._place = self._places()
+
     def clear(self) -> None:
         """Empties all lists and gives the memory back."""
         self.__init__()

@@ -47,6 +47,7 @@ from runtime.state.snapshot import SavedOperator, SavedState
 
 if TYPE_CHECKING:
     from runtime.local.elsewhere import Elsewhere
+    from runtime.state.arrangement import Span
 
 __all__ = ["PARALLELISM", "Dataflow", "SourceInput", "Vertex"]
 
@@ -58,7 +59,7 @@ class SourceInput:
     """What a source gives in one epoch. `finished`: nothing will come any more; `idle`: it holds back nobody's
     watermark now; `watermark`: the source's own, where it has one; `splits`: which of them gave the rows, where there
     are several; `reached`: where reading stands after it; `seconds`: how long reading took; `refused`: records that
-    could not be decoded."""
+    could not be decoded; `span`: from which version of the table to which one it goes."""
 
     batch: ChangelogBatch | None
     finished: bool = False
@@ -68,6 +69,7 @@ class SourceInput:
     reached: Reached | None = None
     seconds: float = 0.0
     refused: Refused | None = None
+    span: Span = (-1, -1)
 
 
 class Dataflow:
@@ -97,6 +99,7 @@ class Dataflow:
         self._index: dict[PhysicalNode, int] = {}
         self._names = uids(roots)
         self._epoch, self._splits = 0, dict[PhysicalNode, SplitRows]()
+        self._spans: dict[PhysicalNode, Span] = {}
         self._shrinking = Shrinking()
         functions = self.functions = JobFunctions.of(functions, FunctionJob(job, options))
         backend = StateBackend(options)
@@ -314,7 +317,7 @@ class Dataflow:
             return
         if given.splits is not None:
             self._splits[vertex.node] = given.splits
-        vertex.output = given.batch
+        vertex.output, self._spans[vertex.node] = given.batch, given.span
         vertex.busy_seconds += given.seconds
         vertex.idle = given.idle and not given.finished
         vertex.watermark = max(vertex.watermark, given.watermark)
@@ -348,7 +351,8 @@ class Dataflow:
         combined = min(active) if active else (vertex.input_watermark if open_ended else MAX_WATERMARK)
         combined = max(combined, vertex.input_watermark)
         splits, marks = self._splits_of(vertex.node), tuple(s.watermark for s in sources)
-        time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, splits, marks)
+        spans = tuple(self._spans.get(source, (-1, -1)) for source in vertex.node.versioned_sources())
+        time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, splits, marks, spans=spans)
         vertex.input_watermark = combined
         return time
 

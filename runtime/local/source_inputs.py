@@ -18,7 +18,7 @@ from runtime.local.dataflow import SourceInput
 from runtime.local.flush import FlushMark, refresh_splits
 from runtime.local.pace import EpochRoom, Pace
 from runtime.local.rejected import JobRejections, Refusals
-from runtime.local.split_progress import OpenSplit, Reached, SplitProgress, take_split
+from runtime.local.split_progress import OpenSplit, Reached, SplitProgress, given_to, take_split, taken_in
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
 from runtime.spi.abilities import (
@@ -37,7 +37,6 @@ from runtime.spi.reader import (
     RejectedRow,
     SkippedInput,
     SourceReader,
-    WatermarkReader,
 )
 from runtime.spi.source import Split
 
@@ -306,7 +305,7 @@ class SourceInputs:
         self._reached = replace(self._reached, waiting=names)
 
     def _read(self, max_rows: int, until: int) -> SourceInput:
-        started = wall_clock.perf_counter()
+        started, since = wall_clock.perf_counter(), taken_in(self._open)
         if not self.node.table.bounded and not self._waiting:
             self._discover()
         if self._side_by_side:
@@ -328,6 +327,7 @@ class SourceInputs:
             self._reach(),
             wall_clock.perf_counter() - started,
             self._context.refused.take(),
+            (since, given_to(self._open)),
         )
 
     def _read_in_turn(self, max_rows: int, until: int) -> list[_Taken]:
@@ -384,10 +384,8 @@ class SourceInputs:
         reader = self._reader(split)
         if self._coded and isinstance(reader, DictionaryReader):
             reader.use_dictionaries()
-        timed = reader if isinstance(reader, WatermarkReader) else None
-        told = reader if isinstance(reader, BacklogReader) else None
         self._log.debug("%s: %s begun", self.node.name, split.id, source=self.node.name, split=split.id)
-        self._open.append(OpenSplit(split, reader, self._clock.now(), timed, told))
+        self._open.append(OpenSplit.of(split, reader, self._clock.now()))
         return reader
 
     def _reader(self, split: Split) -> SourceReader:

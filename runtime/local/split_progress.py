@@ -11,14 +11,14 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from runtime.core.errors import ConnectorError
 from runtime.core.strict_json import read_json
 from runtime.spi.reader import BacklogReader, SourceReader, WatermarkReader
 from runtime.spi.source import Split
 
-__all__ = ["OpenSplit", "Reached", "SplitProgress", "take_split"]
+__all__ = ["OpenSplit", "Reached", "SplitProgress", "given_to", "take_split", "taken_in"]
 
 _PACKED = 256
 """Names in a pack."""
@@ -38,6 +38,20 @@ class Reached:
     waiting: tuple[Split, ...]
 
 
+@runtime_checkable
+class VersionedReader(Protocol):
+    """A reader that knows to which version of its table its rows belong."""
+
+    @property
+    def version(self) -> int:
+        """That behind what `poll` has given; -1 before it has given what was there at the start."""
+        ...
+
+    def keep(self) -> None:
+        """All that was given is taken in: rows are needed as they are from `version` on."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class OpenSplit:
     """A split that was begun: its reader (again as `timed` when it knows the watermark of its rows), and when it last
@@ -48,6 +62,35 @@ class OpenSplit:
     last_row_at: int
     timed: WatermarkReader | None
     told: BacklogReader | None
+    versioned: VersionedReader | None
+
+    @staticmethod
+    def of(split: Split, reader: SourceReader, now: int) -> OpenSplit:
+        """A split that is begun."""
+        return OpenSplit(
+            split,
+            reader,
+            now,
+            reader if isinstance(reader, WatermarkReader) else None,
+            reader if isinstance(reader, BacklogReader) else None,
+            reader if isinstance(reader, VersionedReader) else None,
+        )
+
+
+def taken_in(splits: Sequence[OpenSplit]) -> int:
+    """The version of their table up to which readers have given rows, which are taken in; -1 when nothing tells, or nothing
+    was given."""
+    version = -1
+    for split in splits:
+        if split.versioned is not None:
+            split.versioned.keep()
+            version = split.versioned.version
+    return version
+
+
+def given_to(splits: Sequence[OpenSplit]) -> int:
+    """The version of their table up to which readers have given rows; -1 as for `taken_in`."""
+    return max((s.versioned.version for s in splits if s.versioned is not None), default=-1)
 
 
 class SplitProgress:

@@ -147,7 +147,7 @@ class Succession:
 
     @staticmethod
     def _in_time(node: PhysicalNode) -> bool:
-        return bool(node.follows() & IN_TIME) or node.expires
+        return bool(node.follows() & IN_TIME) or node.expires or bool(node.versioned_sources())
 
     def _hands_out(self, node: PhysicalNode) -> bool:
         if self._in_contents(node) is not None:

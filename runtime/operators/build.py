@@ -32,6 +32,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.GroupAggregateExec: "runtime.operators.group_aggregate:GroupAggregateOperator",
     plan.WindowAggregateExec: "runtime.operators.window_aggregate:WindowAggregateOperator",
     plan.HashJoinExec: "runtime.operators.hash_join:HashJoinOperator",
+    plan.DeltaJoinExec: "runtime.operators.delta_join:DeltaJoinOperator",
     plan.AsofJoinExec: "runtime.operators.asof_join:AsofJoinOperator",
     plan.MultiJoinExec: "runtime.operators.multi_join:MultiJoinOperator",
     plan.IntervalJoinExec: "runtime.operators.interval_join:IntervalJoinOperator",

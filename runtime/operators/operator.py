@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -28,6 +28,9 @@ from runtime.expr.function import FunctionRegistry
 from runtime.state.keyed_state import KeyedState
 from runtime.state.snapshot import SavedState, restore_task
 from runtime.state.table import StateTable, TableChanges
+
+if TYPE_CHECKING:
+    from runtime.state.arrangement import Span
 
 __all__ = [
     "PIECE_MAX_ROWS",
@@ -74,7 +77,8 @@ class EpochTime:
     `previous_watermark`: the same after the epoch before, against which rows are late. `processing_time` is read once
     per epoch. `splits` is for the operator that makes the watermark of a source with several splits. `inputs`: the
     watermark of each input, for an operator that no task runs. `chance`: where random functions draw from in a task that
-    may be carried out again.
+    may be carried out again. `spans`: from which version to which one the epoch takes each table that the operator reads
+    as of versions.
     """
 
     epoch: int
@@ -84,6 +88,7 @@ class EpochTime:
     splits: SplitRows | None = None
     inputs: tuple[int, ...] = ()
     chance: Chance | None = None
+    spans: tuple[Span, ...] = ()
 
     @property
     def ends(self) -> bool:

@@ -159,6 +159,10 @@ class PhysicalNode(Node):
         """Whether all that is kept is by the keys of `division`, and changes with rows of its key alone (or expires)."""
         return False
 
+    def versioned_sources(self) -> tuple[PhysicalNode, ...]:
+        """The sources whose tables its operator reads as of versions, besides the changes of its inputs."""
+        return ()
+
     @property
     def aggregates(self) -> tuple[AggregateSpec, ...]:
         """The aggregate calls."""

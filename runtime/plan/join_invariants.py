@@ -9,8 +9,9 @@ from runtime.core.types import DataType
 from runtime.plan import nodes as p
 from runtime.plan.decoding import Wrong
 from runtime.plan.parts import JoinKind
+from runtime.plan.snapshot_nodes import table_side
 
-__all__ = ["check_nearest", "joined_on_one_key"]
+__all__ = ["check_nearest", "check_tables", "joined_on_one_key"]
 
 Columns = Callable[[str, Iterable[int], Schema], None]
 """Raises Wrong, with the field, where a position is none of a schema's columns."""
@@ -27,6 +28,17 @@ def check_nearest(node: p.AsofJoinExec, columns: Columns) -> None:
         raise Wrong("both times have one type").within("right_time")
     if node.kind not in (JoinKind.INNER, JoinKind.LEFT):
         raise Wrong("an ASOF join is INNER or LEFT").within("kind")
+
+
+def check_tables(node: p.DeltaJoinExec) -> None:
+    """A join that keeps nothing is INNER, and has keys; both its inputs are columns of tables."""
+    if node.kind is not JoinKind.INNER:
+        raise Wrong("such a join is INNER").within("kind")
+    if not node.left_keys:
+        raise Wrong("such a join has keys").within("left_keys")
+    for field, side in (("left", node.left), ("right", node.right)):
+        if table_side(side) is None:
+            raise Wrong("it gives columns of a table").within(field)
 
 
 def joined_on_one_key(node: p.MultiJoinExec, columns: Columns) -> Sequence[DataType]:

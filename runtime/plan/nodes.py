@@ -50,7 +50,7 @@ from runtime.plan.row_nodes import (
     ValuesExec,
     WatermarkExec,
 )
-from runtime.plan.snapshot_nodes import LookupJoinExec, SnapshotJoinExec
+from runtime.plan.snapshot_nodes import DeltaJoinExec, LookupJoinExec, SnapshotJoinExec
 from runtime.plan.time_filter_nodes import TimeBound, TimeFilterExec
 from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, WindowTableExec, WindowTopNExec
 
@@ -62,6 +62,7 @@ __all__ = [
     "ChangelogNormalizeExec",
     "CurrentJoinExec",
     "DeduplicateExec",
+    "DeltaJoinExec",
     "DropUpdateBeforeExec",
     "DuckDBExec",
     "ExpandExec",

@@ -1,14 +1,16 @@
-"""The physical nodes of joins with what a table is now: a snapshot, or a table outside. See `nodes.py`."""
+"""The physical nodes of joins with what a table is now: a snapshot, a table outside, or tables of the database, which keep
+their rows. See `nodes.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from typing import NamedTuple
 
 from runtime.core.changelog import ChangelogMode
 from runtime.core.node import node
 from runtime.core.schema import Schema
-from runtime.expr.nodes import Expr
+from runtime.expr.nodes import Expr, InputRef
 from runtime.plan.base import SETTING, TIME_TO_LIVE, Division, Follows, PhysicalNode
 from runtime.plan.estimates.rows import RowFacts, joined
 from runtime.plan.estimates.sizes import Sizes, timed
@@ -21,11 +23,12 @@ from runtime.plan.parts import (
     SnapshotLoad,
     WholeTable,
 )
+from runtime.plan.row_nodes import CalcExec, SourceExec
 from runtime.plan.state import CLOCK, NOTHING, WATERMARK, StateSpec, duration_text, figure, key_text, until_idle
-from runtime.plan.text import both_schemas, on_text, pairs_text, shown
+from runtime.plan.text import both_schemas, columns_text, on_text, pairs_text, shown
 from runtime.spi.lookup import LookupTable
 
-__all__ = ["LookupJoinExec", "SnapshotJoinExec"]
+__all__ = ["DeltaJoinExec", "LookupJoinExec", "SnapshotJoinExec", "TableSide", "table_side"]
 
 
 @node
@@ -147,3 +150,69 @@ class LookupJoinExec(PhysicalNode):
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         return inputs[0]
+
+
+class TableSide(NamedTuple):
+    """A side of a join as the rows of a table: which columns of the source it has, of the rows for which a condition over
+    the source's columns is true."""
+
+    source: SourceExec
+    columns: tuple[int, ...]
+    condition: Expr | None
+
+
+def table_side(node: PhysicalNode) -> TableSide | None:
+    """What a node gives as rows of a table; None where it gives something else."""
+    match node:
+        case SourceExec():
+            return TableSide(node, tuple(range(len(node.schema))), None)
+        case CalcExec(input=SourceExec() as source, condition=condition, projections=projections):
+            columns = tuple(e.index for e in projections if isinstance(e, InputRef))
+            return TableSide(source, columns, condition) if len(columns) == len(projections) else None
+        case _:
+            return None
+
+
+@node
+class DeltaJoinExec(PhysicalNode):
+    """Regular inner join of two tables of the database that keeps nothing: each side's changes meet the rows of the other
+    as an index of that table has them, which all share who join the table by these columns. Fields are those of
+    `HashJoinExec`; each input is a `table_side`.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+    condition: Expr | None
+    schema: Schema
+    mode: ChangelogMode
+
+    def text(self) -> str:
+        left, right = self.left.schema, self.right.schema
+        pairs = pairs_text(self.left_keys, self.right_keys, self.null_safe, left, right)
+        read = (f"{source.name} ({columns_text(columns, source.schema)})" for source, columns in self.indices())
+        indices = ", ".join(dict.fromkeys(read))
+        return f"{self.kind.name}{on_text(pairs, self.condition, both_schemas(left, right))}, reads {indices}"
+
+    def indices(self) -> list[tuple[SourceExec, tuple[int, ...]]]:
+        """The source of each index that it reads, and the columns of that."""
+        sides = ((table_side(self.left), self.left_keys), (table_side(self.right), self.right_keys))
+        return [(side.source, tuple(side.columns[k] for k in keys)) for side, keys in sides if side is not None]
+
+    def state(self) -> tuple[StateSpec, ...]:
+        return ()
+
+    def follows(self) -> Follows:
+        return Follows.NOTHING
+
+    def division(self) -> Division:
+        return None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return joined(self.kind, self.left_keys, self.right_keys, self.condition, inputs, 1.0)
+
+    def versioned_sources(self) -> tuple[PhysicalNode, ...]:
+        return tuple(source for source, _ in self.indices())

@@ -124,7 +124,7 @@ class ViewFilling(Filling):
             len(step) if step is not None else 1
             for number in range(len(self._epochs))
             for _, steps in self._epochs[number]
-            for step, _ in steps
+            for step, _, _ in steps
         )
 
     def _take(self, epochs: int) -> None:

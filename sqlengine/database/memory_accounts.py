@@ -132,6 +132,9 @@ def _tables(database: _Owners, held: _Held) -> Iterator[MemoryAccount]:
         size = held.bytes(parts.rows.in_memory) + parts.rows.count_bytes
         yield MemoryAccount(kind, owner, "rows", _DRIVER, parts.rows.num_rows, size, parts.rows.file_bytes)
         yield MemoryAccount(kind, owner, "index", _DRIVER, None, parts.index_bytes)
+        for index in table.indices:
+            part = f"index by ({table.columns_text(index.columns)}) of {', '.join(index.users)}"
+            yield MemoryAccount(kind, owner, part, _DRIVER, index.rows, index.nbytes)
         yield held.account(kind, owner, "changes to be shown", parts.pending)
         history = database.histories.of(table)
         if history is not None:

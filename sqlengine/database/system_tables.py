@@ -146,6 +146,7 @@ class SystemTables:
         self._jobs = database.jobs
         self._views = database.views.up_to_date
         self._rejected = database.rejected
+        self._kept = database.memory
 
     def open(self, path: Sequence[str], span: Span | None) -> tuple[Schema, pa.Table]:
         """Columns and rows of `system.<path>`; BindError E1202 for a table that there is not."""
@@ -235,6 +236,10 @@ class SystemTables:
                     shown = ", ".join(n for n in batches[0].schema.names if n not in (SLOT, OWNER))
                     key = ", ".join(keys.get((operator, table), ()))
                     rows.append((name, operator, table, key, shown, sum(b.num_rows for b in batches)))
+        for path, kept in tuple(self._kept.items()):
+            for index in kept.indices:
+                key = kept.columns_text(index.columns)
+                rows.append((", ".join(index.users), str(path), "index", key, key, index.rows))
         return STATE, _table(STATE, rows)
 
     def _state_table(self, name: str, operator: str | None, table: str, span: Span | None) -> tuple[Schema, pa.Table]:

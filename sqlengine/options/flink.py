@@ -53,11 +53,6 @@ _REFUSED: Mapping[str, _Refused] = {
         ("all", "identifier"), "a compiled plan names its tables, and only the catalog says where they are",
         "create the tables before EXECUTE PLAN"
     ),
-    "table.optimizer.delta-join.strategy": _Refused(
-        ("auto", "none"),
-        "joins keep their rows, because no table has an index of what it held at an epoch",
-        "'AUTO' joins with state; a lookup join keeps none",
-    ),
     "execution.checkpointing.mode": _Refused(
         ("exactly_once", "exactly-once", "at_least_once", "at-least-once"),
         "state is exactly once",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.memory import MemorySink, MemoryTable
 from planner.advice import warnings
@@ -15,11 +15,13 @@ from planner.optimizer import optimize, optimize_set
 from planner.rule import RuleContext
 from planner.trace import Trace
 from planner.traits.changes import ordered_by_time
-from planner.traits.context import TraitContext
+from planner.traits.context import DELTA_JOIN, TraitContext
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import PlanningError, UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.expr.nodes import Column, ColumnRef, SortKey
+from runtime.local.dataflow import Dataflow
 from runtime.plan.nodes import PhysicalNode, SortSpec, SourceExec
 from runtime.plan.parts import Alignment
 from runtime.plan.walk import walk
@@ -37,6 +39,11 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.trees import Tree, select_all
 from sqlengine.verify.options import rule_options
+
+if TYPE_CHECKING:
+    import planner.lower.delta_join as _delta_join
+else:
+    _delta_join = Room("planner.lower.delta_join")
 
 __all__ = [
     "Planned",
@@ -113,6 +120,7 @@ def _planned(session: Session, bound: BoundQuery, binding: Binding, query: Tree,
     fields = [Field(name, column.type) for name, column in zip(bound.names, optimized.columns, strict=False)]
     fields += [Field(column.name, column.type) for column in optimized.columns[len(fields) :]]
     physical = lower(optimized, lower_context(session, batch=binding.batch), [f.name for f in fields])
+    physical = _with_delta_joins(session, physical) if live else _checked(session, physical)
     positions = {column.id: i for i, column in enumerate(optimized.columns)}
     order = tuple(SortSpec(positions[_column_id(k)], k.descending, k.nulls_last) for k in order_keys)
     sorts = plan is not whole
@@ -247,7 +255,21 @@ def plan_view(session: Session, bound: BoundQuery, contents: MemoryTable, names:
     sink = Sink(plan, MemorySink(contents, live=True), contents.name)
     optimized, trace = _optimize(session, sink, displayed=False, batch=False)
     _note(session, [optimized])
-    return Planned(sink, optimized, lower(optimized, lower_context(session)), trace)
+    physical = _with_delta_joins(session, lower(optimized, lower_context(session)))
+    return Planned(sink, optimized, physical, trace)
+
+
+def _with_delta_joins(session: Session, plan: PhysicalNode) -> PhysicalNode:
+    """The plan of a materialized view, whose joins read tables of the database where they can."""
+    settings = session.job_settings([plan])
+    return _delta_join.with_delta_joins(plan, settings.options, session.functions, here=settings.dataflow is Dataflow)
+
+
+def _checked(session: Session, plan: PhysicalNode) -> PhysicalNode:
+    """The plan of something else; raises UnsupportedError E1644 where its joins were to keep nothing."""
+    if session.options.get(DELTA_JOIN).upper() == "FORCE":
+        _delta_join.check_forced(plan)
+    return plan
 
 
 def plan_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Planned:
@@ -256,7 +278,7 @@ def plan_insert(session: Session, statement: st.Insert, target: CatalogTable, *,
     batch = Binding(session, live).batch
     optimized, trace = _optimize(session, sink, displayed=False, batch=batch)
     _note(session, [optimized], batch=batch)
-    physical = lower(optimized, lower_context(session, batch=batch))
+    physical = _checked(session, lower(optimized, lower_context(session, batch=batch)))
     _check_overwrite(statement, physical)
     return Planned(sink, optimized, physical, trace, batch=batch)
 
@@ -275,7 +297,7 @@ def plan_statement_set(
         optimized = [_everywhere(plan, _at_its_end) for plan in optimized]
     physical = lower_statement_set(optimized, lower_context(session, batch=batch))
     for (statement, target), plan in zip(inserts, physical, strict=True):
-        _check_overwrite(statement, plan)
+        _check_overwrite(statement, _checked(session, plan))
         if statement.overwrite and sum(other.path == target.path for _, other in inserts) > 1:
             raise UnsupportedError(
                 f'"{target.path.name}" is overwritten, and another INSERT of the set writes to it, too',

@@ -13,7 +13,7 @@ from planner.lower.recursive import MOST_ROUNDS
 from planner.lower.sink import NOT_NULL_ENFORCER, REQUIRE_ON_CONFLICT, UPSERT_MATERIALIZE
 from planner.optimizer import DISABLED_RULES
 from planner.rules.join.merge_joins import MULTI_JOIN
-from planner.traits.context import STATE_TTL
+from planner.traits.context import DELTA_JOIN, STATE_TTL
 from planner.traits.determinism import NON_DETERMINISTIC_UPDATE
 from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.core.errors import OptionError, did_you_mean, pointing_at
@@ -87,6 +87,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *MODEL_OPTIONS,
         *TARGET_OPTIONS,
         CDC_DUPLICATES,
+        DELTA_JOIN,
         DIALECT,
         DISABLED_RULES,
         DML_SYNC,

@@ -47,6 +47,8 @@ COUNTED = 56.0
 WAITING = 40.0
 """Of a row that only waits for its time: the time, a place in the queue."""
 LISTED = 12.0
+INDEXED = 20.0
+"""Of a row of a table in an index of it: how often it counts, its position in the list of its key."""
 LIST = 26.0
 
 

@@ -115,7 +115,7 @@ def test_views_go_on_from_chains_that_were_read(tmp_path: Path, seed: int) -> No
 
 def test_the_files_that_were_read_are_named_again(tmp_path: Path) -> None:
     """Also where groups were deleted: their places are taken by the last ones. Top rows are put in order when they are
-    loaded, so they are written anew."""
+    loaded, so they are written anew; the join of tables keeps nothing."""
     path = tmp_path / "db"
     _made(path, random.Random(9))
     for statement in ("DELETE FROM t WHERE g = 5", "DELETE FROM u WHERE id = 4"):
@@ -124,4 +124,4 @@ def test_the_files_that_were_read_are_named_again(tmp_path: Path) -> None:
             t_env.execute_sql(statement)
             t_env.execute_sql("INSERT INTO t VALUES (1, 2, 3)")
         after = _files(path)
-        assert {name for name in QUERIES if before[name] & after[name]} >= set(QUERIES) - {"tops"}
+        assert {name for name in QUERIES if before[name] & after[name]} >= set(QUERIES) - {"tops", "pairs"}

@@ -86,6 +86,7 @@ NOT_OVER_FILES = {
     "Values",
     "LookupJoin",
     "DuckDB",
+    "DeltaJoin",
     "ChangelogNormalize",
     "DropUpdateBefore",
     "FinalRows",
