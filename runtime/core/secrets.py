@@ -18,12 +18,16 @@ from typing import Any
 from runtime.core.likeness import edits
 
 __all__ = [
+    "LEAST_HIDDEN",
     "MASK",
+    "REFERENCE",
+    "hide",
     "Secret",
     "is_secret",
     "masked_source",
     "masked_sql",
     "masked_text",
+    "refers",
     "secret_keys",
     "shown_facts",
     "shown_value",
@@ -31,6 +35,11 @@ __all__ = [
 ]
 
 MASK = "******"
+REFERENCE = re.compile(r"\$\{(secret|env|file):([^{}]+)\}")
+"""In an option, what stands for a secret: its kind, and its name."""
+LEAST_HIDDEN = 4
+"""Shorter texts are in too many others to be masked."""
+_hidden: tuple[str, ...] = ()
 
 _WORDS = (
     r"passw(?:or)?d|passphrase|passcode|pwd|secret|token|credential|jaas|bearer|http-headers|"
@@ -69,6 +78,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """SQL, and what is nearly SQL: texts and comments that are not closed end with it."""
+_OF_SECRETS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:CREATE|ALTER)\s+SECRET\b", re.IGNORECASE | re.DOTALL)
 _OF_ROLES = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:CREATE|ALTER)\s+(?:ROLE|USER)\b", re.IGNORECASE | re.DOTALL)
 _PASSWORD = re.compile(r"(\bPASSWORD\s+(?:[A-Za-z]&?)?')(?:[^']|'')*+", re.IGNORECASE)
 _MISSPELT = ("password", "passwd", "passphrase", "secret", "credential", "credentials", "apikey")
@@ -126,8 +136,24 @@ def shown_value(key: str, value: str) -> str:
     return MASK if is_secret(key) else masked_text(value)
 
 
+def refers(options: Mapping[str, str]) -> bool:
+    """Whether an option refers to a secret."""
+    return any("${" in value and REFERENCE.search(value) is not None for value in options.values())
+
+
+def hide(value: str) -> None:
+    """From now on no text of this process shows a value: it is that of a secret."""
+    global _hidden
+    found = {value, *value.splitlines()} - set(_hidden)
+    # A long one first: a part of it may be a secret of its own.
+    _hidden = tuple(sorted((*_hidden, *(v for v in found if len(v) >= LEAST_HIDDEN)), key=len, reverse=True))
+
+
 def masked_text(text: str) -> str:
-    """A text without the credentials of URIs, and without values that are assigned to secrets (`password=..`)."""
+    """A text without the values of secrets, without the credentials of URIs, and without values that are assigned to
+    secrets (`password=..`)."""
+    for value in _hidden:
+        text = text.replace(value, MASK)
     if "@" in text and "//" in text:
         text = _USER.sub(rf"\g<1>{MASK}@", text)
     if "=" in text and _may_hold_secrets(text):
@@ -140,6 +166,8 @@ def masked_sql(text: str) -> str:
     """A statement without its secrets."""
     if _OF_ROLES.match(text) is not None:
         text = _PASSWORD.sub(rf"\g<1>{MASK}", text)
+    if _OF_SECRETS.match(text) is not None:
+        return re.sub(r"'(?:[^']|'')*(?:'|\Z)", f"'{MASK}'", text)
     return masked_text(_replaced(text, ((start, end, MASK) for start, end in _values(text))))
 
 
@@ -147,6 +175,12 @@ def masked_source(text: str) -> str:
     """A statement that may be wrong, without its secrets: what is left stands where it stood. Rather hides too much: the
     values of misspelt keys, and those that are not written as they should be."""
     masked = _replaced(text, ((start, end, _stars(text[start:end])) for start, end in _wrong_values(text)))
+    if _OF_SECRETS.match(masked) is not None:
+        head = _OF_SECRETS.match(masked)
+        assert head is not None
+        quote = re.search("['\"]", masked[head.end() :])
+        at = len(masked) if quote is None else head.end() + quote.end()
+        masked = masked[:at] + _stars(masked[at:])
     if "//" in masked:
         masked = _USER.sub(_starred, masked)
     if _may_hold_secrets(masked):

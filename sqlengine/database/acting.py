@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import replace
 
 from runtime.core.errors import Span
+from runtime.core.secrets import refers
 from runtime.expr.function import AnyFunction, FunctionRegistry
 from runtime.spi.registry import TableRequest
 from sqlengine.catalog.catalog import CONNECTION
@@ -13,6 +15,7 @@ from sqlengine.database.session import Session
 from sqlengine.roles.authority import Authority
 from sqlengine.roles.outside import check_outside, hosts_of, paths_of
 from sqlengine.roles.privileges import Target
+from sqlengine.roles.secrets import resolved
 
 __all__ = [
     "act_for",
@@ -20,8 +23,9 @@ __all__ = [
     "check_connection",
     "check_model",
     "check_read",
-    "check_request",
+    "checked_request",
     "owner_of",
+    "with_secrets",
 ]
 
 
@@ -52,25 +56,37 @@ def check_model(authority: Authority, path: tuple[str, ...], span: Span | None) 
     authority.require("USAGE", Target("model", path), span)
 
 
-def check_request(
+def checked_request(
     session: Session, table: CatalogTable, request: TableRequest, hints: Mapping[str, str], *, writes: bool
-) -> None:
-    """Before a connector opens a table: what the server reaches, what the table's owner may, and what whoever has written a
-    hint may. Raises AccessError."""
+) -> TableRequest:
+    """What a connector is told of a table, with the secrets that options refer to: once it is clear what the server reaches,
+    what the table's owner may, and what whoever has written a hint may. Raises AccessError, and OptionError E1531."""
+    authority = session.authority
+    kept = not table.temporary and session.catalogs.find(table.path) is not None
+    owner = None if authority is None else owner_of(session, table.path) if kept else authority
+    if refers(hints) and authority is not None and kept:
+        authority.require_own(Target("table", table.path.parts))
+    if refers(request.options):
+        request = replace(request, options=with_secrets(session, request.options, owner))
     if session.database.outside is not None:
         session.database.outside.check(request.options)
-    authority = session.authority
     if authority is None:
-        return
+        return request
     privilege = "WRITE" if writes else "READ"
-    kept = not table.temporary and session.catalogs.find(table.path) is not None
-    check_outside(owner_of(session, table.path) if kept else authority, table.connector, request.options, privilege)
+    check_outside(owner, table.connector, request.options, privilege)
     if hints and (CONNECTION in hints or any(paths_of(hints)) or any(hosts_of(hints))):
         # With its secrets a table would go where somebody else says.
         if kept:
             authority.require_own(Target("table", table.path.parts))
         check_connection(session, authority, hints, table.path)
         check_outside(authority, table.connector, request.options, privilege)
+    return request
+
+
+def with_secrets(session: Session, options: Mapping[str, str], owner: Authority | None) -> dict[str, str]:
+    """Options with the secrets that they refer to, as far as their owner may use them."""
+    known = session.database.known_roles
+    return resolved(options, {} if known is None else known.secrets, owner)
 
 
 def check_connection(session: Session, authority: Authority, options: Mapping[str, str], home: ObjectPath) -> None:

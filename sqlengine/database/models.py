@@ -7,14 +7,18 @@ from sqlglot import exp
 from connectors.models.table import ModelTable
 from runtime.core.errors import CatalogError, OptionError
 from runtime.core.schema import Schema
+from runtime.core.secrets import refers
 from runtime.expr.nodes import Expr, fresh_column
 from runtime.expr.rewrite import to_input_refs
 from runtime.spi.model import ModelProvider, ModelRequest
 from sqlengine.bind import bind_expression
 from sqlengine.catalog.definitions import CatalogModel, NamedDefinition
 from sqlengine.catalog.objects import BindContext
+from sqlengine.database.acting import with_secrets
 from sqlengine.database.session import Session
 from sqlengine.parse.nodes import FunctionCall
+from sqlengine.roles.authority import Authority
+from sqlengine.roles.privileges import Target
 
 __all__ = ["PROVIDER", "model_request", "opened_model"]
 
@@ -49,6 +53,14 @@ def model_request(model: CatalogModel, session: Session, context: BindContext) -
         return _call(function, inputs, context)
 
     given = {key: value for key, value in options.items() if key != PROVIDER}
+    if refers(given):
+        owner = None
+        if session.authority is not None:
+            roles = session.database.roles
+            owner = Authority(roles, roles.owner(Target("model", model.path.parts)))
+        given = with_secrets(session, given, owner)
+    if session.database.outside is not None:
+        session.database.outside.check(given)
     request = ModelRequest(
         str(model.path),
         inputs,

@@ -19,6 +19,7 @@ from runtime.core.errors import Span, UnsupportedError, pointing_at
 from runtime.core.options import Options, bool_option, text_option
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
+from runtime.core.secrets import refers
 from runtime.expr.function import FunctionRegistry
 from runtime.local.checkpoints import Checkpoints
 from runtime.local.job import Job
@@ -419,8 +420,8 @@ class Session:
             self.time_zone,
             self.registry,
         )
-        if self.authority is not None or self.database.outside is not None:
-            _acting.check_request(self, table, request, options, writes=for_sink)
+        if self.authority is not None or self.database.outside is not None or refers(request.options):
+            return _acting.checked_request(self, table, request, options, writes=for_sink)
         return request
 
     def open_sink(

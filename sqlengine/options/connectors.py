@@ -11,6 +11,7 @@ from connectors.absent import ABSENT_CONNECTORS, ABSENT_FORMATS, is_absent_conne
 from runtime.core.errors import OptionError, Span, SqlEngineError, did_you_mean, pointing_at
 from runtime.core.options import Option
 from runtime.core.rooms import Room
+from runtime.core.secrets import refers
 from runtime.spi.registry import ConnectorFactory, Registry, check_options
 from sqlengine.catalog.catalog import CONNECTION
 from sqlengine.catalog.objects import CatalogTable
@@ -45,6 +46,8 @@ def check_connector(table: CatalogTable, session: Session, given: Sequence[ddl.O
         if session.authority is not None:
             _acting.check_connection(session, session.authority, table.options, table.path)
         table = replace(table, options=session.catalogs.with_connection(table.options, table.path))
+    if refers(table.options):
+        table = replace(table, options=_acting.with_secrets(session, table.options, session.authority))
     if session.authority is not None:
         _outside.check_outside(session.authority, connector, table.options, span=spans.get("connector"))
     try:

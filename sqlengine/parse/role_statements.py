@@ -10,8 +10,10 @@ from sqlengine.parse.lexer import NUMBER, STRING, WORD
 from sqlengine.parse.session_nodes import (
     AlterRole,
     CreateRole,
+    CreateSecret,
     CreateToken,
     DropRole,
+    DropSecret,
     DropToken,
     Grant,
     GrantRole,
@@ -21,7 +23,7 @@ from sqlengine.parse.table_definitions import TableGrammar
 
 __all__ = ["ROLE_WORDS", "read_alter_role", "read_create_role", "read_drop_role", "read_grant"]
 
-ROLE_WORDS = ("ROLE", "USER", "TOKEN")
+ROLE_WORDS = ("ROLE", "USER", "TOKEN", "SECRET")
 """Behind CREATE and DROP."""
 _KINDS = (
     "TABLE",
@@ -35,6 +37,7 @@ _KINDS = (
     "CONNECTION",
     "CONNECTOR",
     "PATH",
+    "SECRET",
 )
 _SWITCHES: dict[str, tuple[str, bool]] = {
     "LOGIN": ("login", True),
@@ -53,6 +56,8 @@ def read_create_role(grammar: TableGrammar) -> Statement:
     word = grammar.expect_any(*ROLE_WORDS)
     if word == "TOKEN":
         return _create_token(grammar)
+    if word == "SECRET":
+        return _secret(grammar, alters=False)
     if_not_exists = grammar.match("IF", "NOT", "EXISTS")
     name = grammar.name("the name of the role")
     options = _options(grammar, {"login": True} if word == "USER" else {})
@@ -61,7 +66,8 @@ def read_create_role(grammar: TableGrammar) -> Statement:
 
 def read_alter_role(grammar: TableGrammar) -> Statement:
     """From after ALTER on."""
-    grammar.expect_any("ROLE", "USER")
+    if grammar.expect_any("ROLE", "USER", "SECRET") == "SECRET":
+        return _secret(grammar, alters=True)
     name = grammar.name("the name of a role")
     if grammar.match("RENAME"):
         grammar.expect("TO")
@@ -79,6 +85,8 @@ def read_drop_role(grammar: TableGrammar) -> Statement:
     if_exists = grammar.match("IF", "EXISTS")
     if word == "TOKEN":
         return DropToken(grammar.name("the name of a token"), if_exists)
+    if word == "SECRET":
+        return DropSecret(grammar.name("the name of a secret"), if_exists)
     names = [grammar.name("the name of a role")]
     while grammar.match(","):
         names.append(grammar.name("the name of a role"))
@@ -174,6 +182,13 @@ def _options(grammar: TableGrammar, given: dict[str, Any]) -> RoleOptions:
             given["password"] = None if given["no_password"] else _text(grammar)
         else:
             return RoleOptions(**given)
+
+
+def _secret(grammar: TableGrammar, *, alters: bool) -> CreateSecret:
+    if_not_exists = not alters and grammar.match("IF", "NOT", "EXISTS")
+    name = grammar.name("the name of the secret")
+    grammar.expect("AS")
+    return CreateSecret(name, _text(grammar), if_not_exists, alters)
 
 
 def _create_token(grammar: TableGrammar) -> CreateToken:

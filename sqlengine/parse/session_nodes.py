@@ -30,8 +30,10 @@ __all__ = [
     "RemoveJar",
     "AlterRole",
     "CreateRole",
+    "CreateSecret",
     "CreateToken",
     "DropRole",
+    "DropSecret",
     "DropToken",
     "Grant",
     "GrantRole",
@@ -307,3 +309,21 @@ class GrantRole(Statement):
     groups: tuple[Name, ...]
     members: tuple[Name, ...]
     revokes: bool = False
+
+
+@node
+class CreateSecret(Statement):
+    """`CREATE SECRET [IF NOT EXISTS] name AS 'value'`, or (`alters`) `ALTER SECRET name AS 'value'`."""
+
+    name: Name
+    value: Name
+    if_not_exists: bool = False
+    alters: bool = False
+
+
+@node
+class DropSecret(Statement):
+    """`DROP SECRET [IF EXISTS] name`."""
+
+    name: Name
+    if_exists: bool = False

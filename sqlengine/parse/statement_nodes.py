@@ -68,10 +68,12 @@ from sqlengine.parse.session_nodes import (
     CreateProcedure,
     CreateRole,
     CreateSavepoint,
+    CreateSecret,
     CreateToken,
     Deallocate,
     DropProcedure,
     DropRole,
+    DropSecret,
     DropToken,
     ExecutePlan,
     ExecutePrepared,
@@ -121,6 +123,7 @@ __all__ = [
     "CreateModel",
     "CreateProcedure",
     "CreateRole",
+    "CreateSecret",
     "CreateTable",
     "CreateToken",
     "CreateView",
@@ -138,6 +141,7 @@ __all__ = [
     "DropPartitions",
     "DropProcedure",
     "DropRole",
+    "DropSecret",
     "DropTable",
     "DropToken",
     "DropView",
@@ -456,7 +460,7 @@ class Show(Statement):
 
     CATALOGS, CURRENT CATALOG, CREATE CATALOG, DATABASES, CURRENT DATABASE, TABLES, CREATE TABLE, COLUMNS, PARTITIONS,
     PROCEDURES, VIEWS, CREATE VIEW, MATERIALIZED VIEWS, CREATE MATERIALIZED VIEW, the same of TABLE, FUNCTIONS, MODULES, JARS, JOBS,
-    MODELS, CREATE MODEL, CONNECTIONS, CREATE CONNECTION, ROLES, USERS (the roles that may log in), TOKENS, GRANTS.
+    MODELS, CREATE MODEL, CONNECTIONS, CREATE CONNECTION, ROLES, USERS (the roles that may log in), TOKENS, GRANTS, SECRETS.
 
     `name` is what stands after FROM or IN, or the object itself (CREATE .., COLUMNS, PARTITIONS); `user` is the word of
     SHOW USER FUNCTIONS, `full` that of SHOW FULL MODULES.

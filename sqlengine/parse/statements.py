@@ -95,6 +95,7 @@ MADE = (
     "ROLE",
     "USER",
     "TOKEN",
+    "SECRET",
 )
 """What CREATE makes."""
 _BEFORE_TABLE = ("FROM", "JOIN", "INTO", "TABLE", "UPDATE")
@@ -172,7 +173,7 @@ class StatementGrammar(MaterializedGrammar):
 
     def _at_role(self, verb: str) -> bool:
         """Steps over the verb of a statement about roles, or tokens."""
-        words = ("ROLE", "USER") if verb == "ALTER" else ("ROLE", "USER", "TOKEN")
+        words = ("ROLE", "USER", "SECRET") if verb == "ALTER" else ("ROLE", "USER", "TOKEN", "SECRET")
         return any(self.at(verb, word) for word in words) and self.match(verb)
 
     # Changes of rows
@@ -284,7 +285,7 @@ class StatementGrammar(MaterializedGrammar):
             if temporary:
                 self.refuse("a materialized view cannot be temporary", start)
             return self.create_materialized(replace=replace)
-        if not replace and not temporary and self.at_any("ROLE", "USER", "TOKEN"):
+        if not replace and not temporary and self.at_any("ROLE", "USER", "TOKEN", "SECRET"):
             return _roles.read_create_role(self)
         if not replace and self.match("MODEL"):
             return _models.read_create_model(self, temporary=temporary)

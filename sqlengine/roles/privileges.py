@@ -21,6 +21,7 @@ PRIVILEGES: dict[str, tuple[str, ...]] = {
     "connection": ("USAGE", OWNERSHIP),
     "connector": ("USAGE",),
     "path": ("READ", "WRITE"),
+    "secret": ("USAGE",),
     "system": ("JOBS", "MONITOR", "PYTHON"),
 }
 """By kind. Those of tables are those of views, too; of a database or catalog they hold for all tables in it."""

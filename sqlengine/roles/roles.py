@@ -10,9 +10,13 @@ import hmac
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sqlengine.roles.privileges import OWNERSHIP, PUBLIC, Granted, Target
 from sqlengine.roles.verifier import Verifier
+
+if TYPE_CHECKING:
+    from sqlengine.roles.secrets import Secret
 
 __all__ = ["FIRST", "Role", "Roles", "Token", "new_token", "token_hash"]
 
@@ -76,6 +80,7 @@ class Roles:
         self.granted: Granted = {}
         self.groups: Mapping[str, frozenset[str]] = {}
         """The roles that a role is in."""
+        self.secrets: Mapping[str, Secret] = {}
         self.jobs: dict[str, str] = {}
         """Who has started a job, by its name, as long as the process runs."""
 
@@ -120,6 +125,14 @@ class Roles:
 
     def remove_token(self, name: str) -> None:
         self.tokens = {n: token for n, token in self.tokens.items() if n != name}
+        self.version += 1
+
+    def put_secret(self, secret: Secret) -> None:
+        self.secrets = {**self.secrets, secret.name: secret}
+        self.version += 1
+
+    def remove_secret(self, name: str) -> None:
+        self.secrets = {n: secret for n, secret in self.secrets.items() if n != name}
         self.version += 1
 
     def by_token(self, text: str, now: int) -> Role | None:

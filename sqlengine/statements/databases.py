@@ -10,6 +10,7 @@ from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.catalog.foreign import foreign_catalog
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
+from sqlengine.database.acting import with_secrets
 from sqlengine.database.open_views import check_unchanged
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
@@ -71,7 +72,7 @@ def _create_foreign(statement: st.CreateCatalog, session: Session, kind: str | N
         error.hint = did_you_mean(kind, known) or "there is: " + ", ".join(known)
         raise
     with pointing_at(span):
-        inner = factory.open(CatalogRequest(name, options))
+        inner = factory.open(CatalogRequest(name, with_secrets(session, options, session.authority)))
         session.catalogs.create_catalog(foreign_catalog(name, statement.comment, options, inner), span=span)
     return Result.ok()
 

@@ -197,7 +197,17 @@ _DEFINITIONS = (
 
 
 _FUNCTIONS = (st.CreateFunction, st.AlterFunction, st.DropFunction)
-_ROLES = (st.CreateRole, st.AlterRole, st.DropRole, st.CreateToken, st.DropToken, st.Grant, st.GrantRole)
+_ROLES = (
+    st.CreateRole,
+    st.AlterRole,
+    st.DropRole,
+    st.CreateToken,
+    st.DropToken,
+    st.Grant,
+    st.GrantRole,
+    st.CreateSecret,
+    st.DropSecret,
+)
 
 
 _AT_A_VERSION = (
@@ -265,6 +275,8 @@ _RUN: dict[type[st.Statement], str] = {
     st.DropRole: "roles:drop_role",
     st.CreateToken: "roles:create_token",
     st.DropToken: "roles:drop_token",
+    st.CreateSecret: "secrets:create_secret",
+    st.DropSecret: "secrets:drop_secret",
     st.Grant: "grants:grant",
     st.GrantRole: "grants:grant_role",
     st.Prepare: "prepared:prepare",

@@ -106,6 +106,15 @@ def _targets(statement: st.Grant, session: Session) -> Iterator[tuple[Target, Sp
             case "connector":
                 session.registry.connectors.get(parts[0])
                 yield Target("connector", (parts[0],)), span
+            case "secret":
+                if parts[0] not in session.database.roles.secrets or len(parts) > 1:
+                    raise CatalogError(
+                        f'there is no secret "{".".join(parts)}"',
+                        code="E1473",
+                        span=span,
+                        hint="SHOW SECRETS lists them",
+                    )
+                yield Target("secret", parts), span
             case "function":
                 yield _function(session, name), span
             case "catalog":

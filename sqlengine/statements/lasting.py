@@ -191,7 +191,7 @@ def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -
         assert isinstance(statement, st.CreateDatabase)
         made = Database(place[2], statement.comment, st.options_dict(statement.options))
         session.catalogs.catalog(place[1]).databases[place[2]] = made
-    for place in (*places.get("role", []), *places.get("token", [])):
+    for place in (*places.get("role", []), *places.get("token", []), *places.get("secret", [])):
         carry_out(parse_statement(definitions[place].text), session)
     for place in places.get("grants", []):
         for statement in parse_script(definitions[place].text):

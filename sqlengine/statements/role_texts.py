@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from sqlengine.roles.privileges import PUBLIC
 from sqlengine.roles.roles import Role, Roles, Token
 from sqlengine.statements.create_text import literal, quoted
+from sqlengine.statements.secrets import secret_definitions
 
 __all__ = ["role_definitions", "role_text", "shown_time", "token_text"]
 
@@ -20,6 +21,7 @@ def role_definitions(roles: Roles) -> Iterator[tuple[tuple[str, str], str]]:
         yield ("role", role.name), role_text(role, masked=False)
     for token in roles.tokens.values():
         yield ("token", token.name), token_text(token)
+    yield from secret_definitions(roles)
     for name in (PUBLIC, *roles.roles):
         text = ";\n".join((*_memberships(roles, name), *_grants(roles, name)))
         if text:

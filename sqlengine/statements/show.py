@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     import sqlengine.statements.grants as _grants
     import sqlengine.statements.procedures as _procedures
     import sqlengine.statements.roles as _roles
+    import sqlengine.statements.secrets as _secrets
 else:
     _grants = Room("sqlengine.statements.grants")
     _procedures = Room("sqlengine.statements.procedures")
     _roles = Room("sqlengine.statements.roles")
+    _secrets = Room("sqlengine.statements.secrets")
 
 __all__ = ["show"]
 
@@ -301,5 +303,6 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "ROLES": lambda statement, session: _roles.show_roles(statement, session),
     "USERS": lambda statement, session: _roles.show_roles(statement, session),
     "TOKENS": lambda statement, session: _roles.show_tokens(statement, session),
+    "SECRETS": lambda statement, session: _secrets.show_secrets(statement, session),
     "GRANTS": lambda statement, session: _grants.show_grants(statement, session),
 }

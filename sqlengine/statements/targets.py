@@ -44,6 +44,8 @@ def is_there(session: Session, target: Target) -> bool:
             home = there.get(path[0])
             database = home.databases.get(path[1]) if home is not None else None
             return database is not None and path[2] in database.objects
+        case "secret":
+            return path[0] in session.database.roles.secrets
         case "function":
             return path[0] in session.database.user_functions
         case "procedure" | "model" | "connection":

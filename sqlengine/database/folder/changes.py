@@ -57,7 +57,7 @@ JOB_KINDS = ("job", "checkpoint", "failure")
 """What is known of a job: its statement, the number of the checkpoint that counts, why it has failed."""
 KINDS = (
     "catalog", "database", "table", "view", "materialized view", "function", "model", "connection", "procedure", "role", "token",
-    "grants", "sequence",
+    "grants", "secret", "sequence",
     *JOB_KINDS,
 )  # fmt: skip
 """What is defined."""

@@ -135,6 +135,8 @@ FOR_SUPERUSERS = (
     "GRANT USAGE ON CONNECTOR kafka TO ann",
     "GRANT SELECT ON CATALOG default_catalog TO ann",
     "GRANT team TO ann",
+    "CREATE SECRET s AS 'value'",
+    "DROP SECRET IF EXISTS s",
 )
 
 
