@@ -48,7 +48,7 @@ class Following:
         Raises StateQueryError E4101 for a table that there is not, E4110 for one that cannot be followed.
         """
         self._follow()
-        self.job.requests.each_time(self._after_epoch)
+        self.job.requests.each_time(self._after_epoch, self.close)
 
     @property
     def mirror(self) -> StateMirror | None:
@@ -73,7 +73,7 @@ class Following:
         return self._closed or self._failure is not None or (self._mirror is not None and self._mirror.worn)
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Nobody asks any more, or the job has ended: nothing is kept."""
         self._closed, self._mirror = True, None
 
     def _follow(self) -> None:

@@ -19,7 +19,7 @@ class Requests:
     def __init__(self, job: str) -> None:
         self._job = job
         self._waiting: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
-        self._standing: list[Callable[[], bool]] = []
+        self._standing: list[tuple[Callable[[], bool], Callable[[], object]]] = []
 
     def ask(self, call: Callable[[], Any]) -> Future[Any]:
         """From any thread: what the call gives, or raises."""
@@ -27,14 +27,15 @@ class Requests:
         self._waiting.put((call, done))
         return done
 
-    def each_time(self, call: Callable[[], bool]) -> None:
-        """Between epochs: call this after each epoch from now on, as long as it gives True. It raises nothing."""
-        self._standing.append(call)
+    def each_time(self, call: Callable[[], bool], at_end: Callable[[], object]) -> None:
+        """Between epochs: call this after each epoch from now on, as long as it gives True; when the job ends first,
+        `at_end`. They raise nothing."""
+        self._standing.append((call, at_end))
 
     def answer(self) -> None:
         """In the job's thread, between epochs: what was asked for since the last one."""
         if self._standing:
-            self._standing = [call for call in self._standing if call()]
+            self._standing = [standing for standing in self._standing if standing[0]()]
         with suppress(Empty):
             while True:
                 call, done = self._waiting.get_nowait()
@@ -45,6 +46,9 @@ class Requests:
 
     def refuse(self) -> None:
         """The job has ended: whoever waits gets PlanningError E1416."""
+        standing, self._standing = self._standing, []
+        for _, at_end in standing:
+            at_end()
         with suppress(Empty):
             while True:
                 ended = PlanningError(f"{self._job} has ended", code="E1416", hint="SHOW JOBS lists the jobs that run")

@@ -73,6 +73,11 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
         metavar="N",
         help="so many requests at --state are answered at once (default: %(default)s)",
     )
+    serve.add_argument(
+        "--openlineage",
+        metavar="FILE|URL",
+        help="tell what jobs read and write, as events of OpenLineage (default: nobody)",
+    )
     serve.add_argument("--init", metavar="FILE", help="run this file of SQL first")
     serve.add_argument("--users", metavar="FILE", help="who may connect, and with which password")
     serve.add_argument("--tls-cert", metavar="FILE", help="the certificate that connections are encrypted with (PEM)")
@@ -112,6 +117,7 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
                 args.state_threads,
                 None if args.allow_path is None else tuple(args.allow_path),
                 None if args.allow_host is None else tuple(args.allow_host),
+                args.openlineage,
             ),
             options,
         ),

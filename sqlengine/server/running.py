@@ -8,6 +8,7 @@ import os
 import signal
 import stat
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,11 +27,13 @@ from sqlengine.server.tls import Tls
 if TYPE_CHECKING:
     import sqlengine.server.gateway.listener as _listener
     import sqlengine.server.gateway.routes as _routes
+    import sqlengine.server.openlineage as _openlineage
     import sqlengine.server.state.serving as _state
     import sqlengine.server.web.listener as _web
 else:
     _listener = Room("sqlengine.server.gateway.listener")
     _routes = Room("sqlengine.server.gateway.routes")
+    _openlineage = Room("sqlengine.server.openlineage")
     _state = Room("sqlengine.server.state.serving")
     _web = Room("sqlengine.server.web.listener")
 
@@ -57,6 +60,7 @@ class Serving:
     state_threads: int = 4
     allow_paths: tuple[str, ...] | None = None
     allow_hosts: tuple[str, ...] | None = None
+    openlineage: str | None = None
 
 
 def serve(serving: Serving, options: Mapping[str, str]) -> int:
@@ -107,7 +111,9 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
             _check_encrypted("--state", state[0], tls)
             reader = _state.state_server(environment, state[1], access, tls, serving.state_threads)
             ports.append(_Port("--state", reader, state[0], state[1][0], _STATE_CLIENT))
-        asyncio.run(_until_stopped(ports, tls))
+        told = nullcontext() if serving.openlineage is None else _openlineage.emitting(environment, serving.openlineage)
+        with told:
+            asyncio.run(_until_stopped(ports, tls))
     return 0
 
 

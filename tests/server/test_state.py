@@ -287,7 +287,9 @@ def until(client: StateClient, of: str, key: str, wanted: int) -> None:
     raise AssertionError(found)
 
 
-def test_the_state_of_a_running_job(t_env: TableEnvironment, client: StateClient, tmp_path: Path) -> None:
+def test_the_state_of_a_running_job(
+    t_env: TableEnvironment, server: StateServer, client: StateClient, tmp_path: Path
+) -> None:
     folder = tmp_path / "in"
     name = stream(t_env, folder)
     (folder / "1.csv").write_text("a,1\nb,1\na,2\n")
@@ -295,7 +297,9 @@ def test_the_state_of_a_running_job(t_env: TableEnvironment, client: StateClient
     (folder / "2.csv").write_text("a,1\n")
     until(client, name, "a", 3)
     until(client, name, "b", 1)
+    assert server.requests.states.nbytes > 0
     t_env.session.database.jobs.jobs[name].stop()
+    assert server.requests.states.nbytes == 0
     with pytest.raises(JobEnded):
         client.lookup(name, ["a"], state="groups")
 
@@ -318,7 +322,7 @@ def test_a_job_that_starts_again_is_found_again(
     def fail() -> bool:
         raise OSError("a disk that comes and goes")
 
-    job.requests.each_time(fail)
+    job.requests.each_time(fail, lambda: None)
     job.wake()
     while job.dataflow is before:
         try:
@@ -326,7 +330,7 @@ def test_a_job_that_starts_again_is_found_again(
                 hasty.lookup(name, ["a"], state="groups")
         except (NotStarted, TimedOut):
             pass
-    job.requests._standing.remove(fail)
+    job.requests._standing = [standing for standing in job.requests._standing if standing[0] is not fail]
     (folder / "2.csv").write_text("a,1\n")
     until(client, name, "a", 2)
     assert job.attempts >= 1

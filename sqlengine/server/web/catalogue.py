@@ -14,7 +14,7 @@ from sqlengine.catalog.catalog import CatalogObject, Database
 from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
 from sqlengine.server.http.refused import Refused
 from sqlengine.server.http.sessions import in_thread
-from sqlengine.server.web.lineage import Lineage, kind_of
+from sqlengine.server.lineage import Lineage, kind_of
 from sqlengine.server.web.monitoring import path_of
 from sqlengine.server.web.rights import monitored, sees, sees_table
 from sqlengine.server.web.route import Route, answer

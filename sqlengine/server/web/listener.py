@@ -10,13 +10,13 @@ from sqlengine.server.feeds import Feeds
 from sqlengine.server.http.access import HttpAccess
 from sqlengine.server.http.listener import HttpListener
 from sqlengine.server.http.sessions import Sessions
+from sqlengine.server.lineage import Lineage
 from sqlengine.server.tls import Tls
 from sqlengine.server.web.assets import Assets
 from sqlengine.server.web.catalogue import Catalogue
 from sqlengine.server.web.control import Control
 from sqlengine.server.web.events import Streams
 from sqlengine.server.web.following import Following
-from sqlengine.server.web.lineage import Lineage
 from sqlengine.server.web.monitoring import HEALTH, Monitoring
 from sqlengine.server.web.openapi import description_of
 from sqlengine.server.web.problems import failure, refusal

