@@ -2,9 +2,12 @@
 each other, in files beside the log of changes (`epoch_log.py`).
 
     <folder>/changes        the log
-    <folder>/talk/state     of the driver: the name of the log, whether the query runs, what made it fail
-    <folder>/talk/asked     of the reader: take what is there now
-    <folder>/talk/answered  of the driver: which request is done
+    <folder>/talk/run             of the driver: the name of the run that writes the log
+    <folder>/talk/state-<run>     of the driver: whether the query runs, what made it fail
+    <folder>/talk/asked           of the reader: take what is there now
+    <folder>/talk/answered-<run>  of the driver: which request is done
+
+A run that ends says so in files of its own, because the next one may have begun.
 """
 
 from __future__ import annotations
@@ -49,6 +52,12 @@ class Talk:
             raise ConnectorError(f"{name} in {self._storage.place} is damaged: {error}", code="E3402") from error
         return found if isinstance(found, dict) else {}
 
+    def forget_runs(self) -> None:
+        """Remove what earlier runs have left."""
+        for name in self._storage.files():
+            if name.startswith(("state-", "answered-")):
+                self._storage.delete(name)
+
 
 class FollowedLog:
     """The side of the stream: see `runtime.spark.data_source.Following`."""
@@ -56,11 +65,11 @@ class FollowedLog:
     def __init__(self, folder: str) -> None:
         self.log = EpochLog(below(folder, "changes"))
         self._talk = Talk(folder)
-        self._run = self._talk.heard("state").get("run")
+        self._run = str(self._talk.heard("run").get("run", ""))
 
     def check(self) -> None:
         """Raises SparkError E3612 when the query has failed."""
-        state = self._talk.heard("state")
+        state = self._talk.heard(f"state-{self._run}")
         if state.get("status") == "failed":
             raise SparkError(
                 f"the query has failed: {state.get('error')}",
@@ -72,8 +81,8 @@ class FollowedLog:
         """The driver takes what is there now, and shows it."""
         request = uuid.uuid4().hex
         self._talk.say("asked", request=request, run=self._run)
-        while self._talk.heard("answered").get("request") != request:
-            if self._talk.heard("state").get("status") != "running":
+        while self._talk.heard(f"answered-{self._run}").get("request") != request:
+            if self._talk.heard(f"state-{self._run}").get("status") != "running":
                 break
             time.sleep(_LOOK_SECONDS)
         self.check()
@@ -91,7 +100,9 @@ def watched(folder: str, run: str, status: Callable[[], tuple[str, str]], catch_
         catch_up: returns when what is there now is taken and shown.
     """
     talk = Talk(folder)
-    talk.say("state", run=run, status="running")
+    talk.forget_runs()
+    talk.say(f"state-{run}", status="running")
+    talk.say("run", run=run)
 
     def watch() -> None:
         answered = ""
@@ -101,10 +112,10 @@ def watched(folder: str, run: str, status: Callable[[], tuple[str, str]], catch_
             if request and request != answered:
                 answered = request
                 catch_up()
-                talk.say("answered", request=request)
+                talk.say(f"answered-{run}", request=request)
             found, error = status()
             if found != "running":
-                talk.say("state", run=run, status=found, error=error)
+                talk.say(f"state-{run}", status=found, error=error)
                 return
             time.sleep(_LOOK_SECONDS)
 

@@ -59,6 +59,27 @@ def test_a_query_that_has_ended_has_nothing_to_catch_up_with(tmp_path: Path) -> 
     assert following.log.latest() == 0
 
 
+def test_a_run_that_ends_late_says_nothing_of_the_next_one(tmp_path: Path) -> None:
+    folder, ends, ended = str(tmp_path), threading.Event(), threading.Event()
+
+    def status() -> tuple[str, str]:
+        if not ends.is_set():
+            return "running", ""
+        ended.set()
+        return "failed", "of the first"
+
+    watched(folder, "first", status, lambda: None)
+    second = threading.Event()
+    watched(folder, "second", lambda: ("finished" if second.is_set() else "running", ""), lambda: None)
+    following = FollowedLog(folder)
+    ends.set()
+    assert ended.wait(30)
+    following.catch_up()
+    following.check()
+    second.set()
+    following.catch_up()
+
+
 def test_a_second_stream_is_refused(tmp_path: Path) -> None:
     log = EpochLog(str(tmp_path / "changes"))
     whole_log(log)
