@@ -78,6 +78,9 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
         metavar="FILE|URL",
         help="tell what jobs read and write, as events of OpenLineage (default: nobody)",
     )
+    serve.add_argument(
+        "--otel", action="store_true", help="send figures and traces by OpenTelemetry; the variables OTEL_* say where"
+    )
     serve.add_argument("--init", metavar="FILE", help="run this file of SQL first")
     serve.add_argument("--users", metavar="FILE", help="who may connect, and with which password")
     serve.add_argument("--tls-cert", metavar="FILE", help="the certificate that connections are encrypted with (PEM)")
@@ -118,6 +121,7 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
                 None if args.allow_path is None else tuple(args.allow_path),
                 None if args.allow_host is None else tuple(args.allow_host),
                 args.openlineage,
+                args.otel,
             ),
             options,
         ),

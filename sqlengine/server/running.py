@@ -7,8 +7,8 @@ import importlib.util
 import os
 import signal
 import stat
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     import sqlengine.server.gateway.routes as _routes
     import sqlengine.server.openlineage as _openlineage
     import sqlengine.server.state.serving as _state
+    import sqlengine.server.telemetry as _telemetry
     import sqlengine.server.web.listener as _web
 else:
     _listener = Room("sqlengine.server.gateway.listener")
     _routes = Room("sqlengine.server.gateway.routes")
     _openlineage = Room("sqlengine.server.openlineage")
+    _telemetry = Room("sqlengine.server.telemetry")
     _state = Room("sqlengine.server.state.serving")
     _web = Room("sqlengine.server.web.listener")
 
@@ -61,6 +63,7 @@ class Serving:
     allow_paths: tuple[str, ...] | None = None
     allow_hosts: tuple[str, ...] | None = None
     openlineage: str | None = None
+    otel: bool = False
 
 
 def serve(serving: Serving, options: Mapping[str, str]) -> int:
@@ -111,10 +114,26 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
             _check_encrypted("--state", state[0], tls)
             reader = _state.state_server(environment, state[1], access, tls, serving.state_threads)
             ports.append(_Port("--state", reader, state[0], state[1][0], _STATE_CLIENT))
-        told = nullcontext() if serving.openlineage is None else _openlineage.emitting(environment, serving.openlineage)
-        with told:
+        with _told(serving, environment):
             asyncio.run(_until_stopped(ports, tls))
     return 0
+
+
+@contextmanager
+def _told(serving: Serving, environment: TableEnvironment) -> Iterator[None]:
+    """While other systems are told of what runs, where that is asked for."""
+    with ExitStack() as stack:
+        if serving.openlineage is not None:
+            stack.enter_context(_openlineage.emitting(environment, serving.openlineage))
+        if serving.otel:
+            if importlib.util.find_spec("opentelemetry") is None:
+                raise OptionError(
+                    "--otel needs opentelemetry, which is not installed",
+                    code="E1500",
+                    hint="pip install 'sqlengine[otel]'",
+                )
+            stack.enter_context(_telemetry.telling(environment.session.database.metrics))
+        yield
 
 
 class _Server(Protocol):

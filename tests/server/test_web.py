@@ -246,6 +246,7 @@ def test_strangers_and_bodies_that_mean_no_good(web: Web) -> None:
     with socket.create_connection((web.host, web.port), 10) as wire:
         wire.sendall(b"GET /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n")
         assert b" 400 " in wire.recv(100)
+    assert web.ask("POST", "/jobs/job-1/savepoints", {"folder": None})[0] == 400
     assert web.ask("GET", "/logs?level=NONE")[0] == 400
     assert web.ask("GET", "/rejected?limit=9999")[0] == 400
 

@@ -97,7 +97,9 @@ def flag_of(body: Mapping[str, Any], name: str) -> bool:
 
 def text_or_none(body: Mapping[str, Any], name: str) -> str | None:
     """A text of a body that need not be there. Raises Refused 400."""
-    found = body.get(name)
-    if found is not None and (not isinstance(found, str) or not found):
+    if name not in body:
+        return None
+    found = body[name]
+    if not isinstance(found, str) or not found:
         raise Refused(400, f"{name} is a text")
     return found
