@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,14 +16,14 @@ from runtime.spark.continuous import Continuous, continuous_of, obstacle, slots
 from runtime.spark.epoch_log import below
 from runtime.spark.options import MODE, RESIDENT, STATE_DIR
 from runtime.spark.resident import run_in_resident
-from runtime.spark.session import is_remote, package_root, reached
+from runtime.spark.session import is_remote, package_root, reached, temporary_place
 from runtime.tasks.layout import PREFIX
 from runtime.tasks.reading import ReadStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from runtime.tasks.versions import StateFolder
 
-__all__ = ["Cluster", "staging_place", "temporary_place"]
+__all__ = ["Cluster", "staging_place"]
 
 _log = Log("spark")
 
@@ -205,11 +201,3 @@ class SparkTasks:
         if self._continuous is not None and not self._closed:
             self._continuous.closed()
         self._closed = True
-
-
-@functools.cache
-def temporary_place(name: str) -> str:
-    """A folder of this process for what nobody needs after it; deleted at its end."""
-    place = tempfile.mkdtemp(prefix=f"sqlengine-{name}-")
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return place

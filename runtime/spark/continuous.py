@@ -72,9 +72,10 @@ def obstacle(context: Any, options: Options, nodes: Sequence[PhysicalNode], task
         if conf.get(key, "false").lower() == "true":
             return f"'{key}' is true, and rows between long-lived tasks are not encrypted"
     there = slots(context)
-    frames = any(isinstance(n, SourceExec) and isinstance(n.table, FrameSource) for n in nodes)
+    # One that ends is computed before the tasks begin, or they make way for it.
+    frames = any(isinstance(n, SourceExec) and isinstance(n.table, FrameSource) and not n.table.bounded for n in nodes)
     if frames and there <= tasks:
-        return f"a DataFrame is read, for which the {tasks} tasks would leave none of Spark's {there} slots"
+        return f"a streaming DataFrame is read, for which the {tasks} tasks would leave none of Spark's {there} slots"
     return ""
 
 

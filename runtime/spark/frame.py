@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from queue import Empty, Queue
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
-from runtime.core.errors import ConnectorError, SqlEngineError
+from runtime.core.changelog import APPEND, ChangelogMode
+from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
-from runtime.core.strict_json import as_count
 from runtime.core.types import TypeRoot
+from runtime.core.wakeup import nobody
 from runtime.expr.nodes import Call, Expr, InputRef, Literal
+from runtime.spark.chunks import Chunk, chunks_of, into_files, is_here
 from runtime.spark.column_types import is_pandas_frame
+from runtime.spark.frame_readers import FiledFrame, FrameReader, RowsOf, StreamReader
+from runtime.spark.frame_statistics import statistics_of
 from runtime.spark.kept_stream import KeptStream
-from runtime.spark.session import reached, spark_session
+from runtime.spark.session import reached, spark_session, temporary_place
 from runtime.spi.reader import ReadContext
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
+from runtime.tasks.versions import StateFolder
 
 __all__ = ["FrameSource", "frame_of", "is_frame"]
 
-_WAITING_BATCHES = 4
 _COMPARISONS = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _PUSHED = frozenset(
@@ -63,6 +64,7 @@ class FrameSource:
     Args:
         convert: gives rows of the frame in the engine's Arrow types.
         checkpoint: the folder in which rows of a streaming one are kept until a checkpoint is behind them; "": nowhere.
+        place: the folder of the job that reads it, where that is one which Spark's tasks see.
     """
 
     name: str
@@ -72,6 +74,7 @@ class FrameSource:
     filters: tuple[_Filter, ...] = ()
     limit: int | None = None
     checkpoint: str = ""
+    place: str = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FrameSource) and self._identity == other._identity
@@ -92,15 +95,40 @@ class FrameSource:
         return not self.frame.isStreaming
 
     def statistics(self) -> TableStatistics:
-        return TableStatistics()
+        """As Spark estimates them for what is left of the frame."""
+        return self._known
+
+    @cached_property
+    def _known(self) -> TableStatistics:
+        return statistics_of(self.selected(), self.schema) if self.bounded else TableStatistics()
 
     def splits(self) -> list[Split]:
         return [Split("frame", endless=not self.bounded)]
 
     def open(self, split: Split, context: ReadContext) -> FrameReader | StreamReader | KeptStream:
-        if self.bounded:
-            return FrameReader(self)
-        return KeptStream(self, self.checkpoint) if self.checkpoint else StreamReader(self)
+        rows = RowsOf(self.name, self.schema, self.convert)
+        if self.checkpoint and not self.bounded:
+            return KeptStream(self, rows, self.checkpoint)
+        folder = StateFolder.new(temporary_place("frames")) if not self.place and is_here(self.frame) else None
+        place = self.place if folder is None else folder.place
+        end = nobody if folder is None else folder.remove
+        if not self.bounded:
+            return StreamReader(rows, self.selected(), place, context, end)
+
+        def begin() -> Iterator[Chunk]:
+            return chunks_of(self.selected(), place)
+
+        return FrameReader(rows, begin, place, end)
+
+    def filed_reads(self, here: bool) -> bool:
+        return is_here(self.frame) or not here
+
+    def in_folder(self, place: str) -> FrameSource:
+        return replace(self, place=place)
+
+    def filed(self) -> FiledFrame:
+        rows = RowsOf(self.name, self.schema, self.convert)
+        return FiledFrame(rows, self.place, tuple(into_files(self.selected(), self.place)))
 
     def with_columns(self, names: Sequence[str]) -> FrameSource:
         return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
@@ -130,110 +158,6 @@ class FrameSource:
             frame = frame.filter(_compared(left, operator, value))
         frame = frame.select([frame[_quoted(name)] for name in self.schema.names])
         return frame if self.limit is None else frame.limit(self.limit)
-
-    def batch(self, rows: pa.Table) -> ChangelogBatch:
-        """Rows of the frame as insertions."""
-        found = self.convert(rows).combine_chunks()
-        columns = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in found.columns]
-        return ChangelogBatch.of(columns, self.schema)
-
-
-class FrameReader:
-    """Reads a batch DataFrame, which Spark computes when the first row is asked for. A position is the number of rows
-    given: it means the same only if the frame has its rows in the same order each time."""
-
-    def __init__(self, source: FrameSource) -> None:
-        self._source = source
-        self._rows: ChangelogBatch | None = None
-        self._at = 0
-
-    def poll(self, max_rows: int) -> ChangelogBatch | None:
-        if self._rows is None:
-            try:
-                self._rows = self._source.batch(self._source.selected().toArrow())
-            except SqlEngineError:
-                raise
-            except Exception as error:
-                raise reached(error) from error
-        if self.finished or max_rows <= 0:
-            return None
-        part = self._rows.slice(self._at, min(max_rows, len(self._rows) - self._at))
-        self._at += len(part)
-        return part
-
-    @property
-    def finished(self) -> bool:
-        return self._rows is not None and self._at >= len(self._rows)
-
-    def position(self) -> Any:
-        return self._at
-
-    def seek(self, position: Any) -> None:
-        self._at = as_count(position)
-
-    def close(self) -> None:
-        self._rows = None
-
-
-class StreamReader:
-    """Follows a streaming DataFrame: a query of Spark hands its micro-batches over, and waits while a few of them are
-    not taken. What it reads begins anew with every job."""
-
-    def __init__(self, source: FrameSource) -> None:
-        self._source = source
-        self._waiting: Queue[pa.Table] = Queue(_WAITING_BATCHES)
-        self._rest: ChangelogBatch | None = None
-        self._given = 0
-        self._closed = False
-        self._folder = tempfile.TemporaryDirectory(prefix="sqlengine-stream-", ignore_cleanup_errors=True)
-        writer = source.selected().writeStream.foreachBatch(self._hand_over)
-        self._query = writer.option("checkpointLocation", self._folder.name).start()
-
-    def _hand_over(self, frame: Any, number: int) -> None:
-        if not self._closed:
-            self._waiting.put(frame.toArrow())
-
-    def poll(self, max_rows: int) -> ChangelogBatch | None:
-        if max_rows <= 0:
-            return None
-        if self._rest is None:
-            failure = self._query.exception() if not self._query.isActive else None
-            if failure is not None:
-                raise reached(failure) from failure
-            try:
-                rows = self._waiting.get_nowait()
-            except Empty:
-                return None
-            self._rest = self._source.batch(rows)
-        part = self._rest.slice(0, min(max_rows, len(self._rest)))
-        left = len(self._rest) - len(part)
-        self._rest = self._rest.slice(len(part), left) if left else None
-        self._given += len(part)
-        return part if len(part) else None
-
-    @property
-    def finished(self) -> bool:
-        return False
-
-    def position(self) -> Any:
-        return self._given
-
-    def seek(self, position: Any) -> None:
-        raise ConnectorError(
-            f"{self._source.name} is a streaming DataFrame, which cannot be read again from where a job stopped",
-            code="E3108",
-            hint="declare it with a folder to keep its rows in: create_temporary_view(..., checkpoint=...); "
-            "or start anew with --fresh",
-        )
-
-    def close(self) -> None:
-        self._closed = True
-        with suppress(Empty):
-            while True:
-                self._waiting.get_nowait()
-        with suppress(Exception):
-            self._query.stop()
-        self._folder.cleanup()
 
 
 def _quoted(name: str) -> str:

@@ -19,6 +19,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
 from runtime.core.strict_json import counts_of
 from runtime.spark.epoch_log import EpochLog, below
+from runtime.spark.frame_readers import RowsOf
 from runtime.spark.session import reached
 
 __all__ = ["KeptStream"]
@@ -35,8 +36,9 @@ class KeptStream:
         folder: belongs to this table alone, and to one job: a path, or a URI that pyarrow and Spark know.
     """
 
-    def __init__(self, source: Any, folder: str) -> None:
+    def __init__(self, source: Any, rows: RowsOf, folder: str) -> None:
         self._source = source
+        self._rows = rows
         self._folder = folder
         self._log: EpochLog | None = None
         self._query: Any = None
@@ -68,7 +70,7 @@ class KeptStream:
                 if failure is not None:
                     raise reached(failure) from failure
                 return None
-            self._next = waiting[0], self._source.batch(pa.Table.from_batches([log.read(waiting[0])]))
+            self._next = waiting[0], self._rows.batch(pa.Table.from_batches([log.read(waiting[0])]))
         epoch, rows = self._next
         part = rows.slice(self._row, min(max_rows, len(rows) - self._row))
         self._row += len(part)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,16 @@ from runtime.core.errors import SparkError
 from runtime.core.secrets import secret_keys
 from runtime.spark.failures import failure_of
 
-__all__ = ["CONFIGURATION", "LOCAL_MASTER", "check_java", "is_remote", "package_root", "reached", "spark_session"]
+__all__ = [
+    "CONFIGURATION",
+    "LOCAL_MASTER",
+    "check_java",
+    "is_remote",
+    "package_root",
+    "reached",
+    "spark_session",
+    "temporary_place",
+]
 
 LOCAL_MASTER = "local[*]"
 """All cores of this machine."""
@@ -48,6 +60,14 @@ def package_root() -> str:
     top = sys.modules[__name__.partition(".")[0]].__file__
     assert top is not None
     return str(Path(top).resolve().parents[1])
+
+
+@functools.cache
+def temporary_place(name: str) -> str:
+    """A folder of this process for what nobody needs after it; deleted at its end."""
+    place = tempfile.mkdtemp(prefix=f"sqlengine-{name}-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
 
 
 def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from runtime.core.options import Options
 from runtime.plan.nodes import PhysicalNode
-from runtime.spark.cluster import temporary_place
+from runtime.spark.session import temporary_place
 from runtime.spark.shipping import dumps
 from runtime.tasks.reading import ReadStage
 from runtime.tasks.shipping import loads

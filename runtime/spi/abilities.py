@@ -15,7 +15,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import DataType
 from runtime.expr.nodes import Expr
 from runtime.spi.sink import SinkTable
-from runtime.spi.source import Split
+from runtime.spi.source import SourceTable, Split
 
 __all__ = [
     "CompactedFiles",
@@ -24,6 +24,7 @@ __all__ = [
     "SupportsChangeDetection",
     "SupportsCompaction",
     "SupportsDistributedReads",
+    "SupportsFiledReads",
     "SupportsFilters",
     "SupportsLimit",
     "SupportsOverwrite",
@@ -163,6 +164,24 @@ class SupportsDistributedReads(Protocol):
     @property
     def distributed_reads(self) -> bool:
         """Whether they can, with these options."""
+        ...
+
+
+@runtime_checkable
+class SupportsFiledReads(Protocol):
+    """A bounded source that another system computes, whose tasks put the rows in files of the job that reads them."""
+
+    def filed_reads(self, here: bool) -> bool:
+        """Whether they can. `here`: all tasks of the job run on this machine, so that its folder may be one of here alone."""
+        ...
+
+    def in_folder(self, place: str) -> Self:
+        """The table that uses a folder (`StateFolder`) for all that it puts in files."""
+        ...
+
+    def filed(self) -> SourceTable:
+        """The table as files of that folder, which can be read in any process that sees it: now it is computed. It can be
+        pickled as `SupportsDistributedReads` can, and its splits are those of this table."""
         ...
 
 

@@ -31,7 +31,7 @@ from runtime.tasks.program import EpochOrder, Program, own_functions, without_ta
 from runtime.tasks.remote import RemoteOperator
 from runtime.tasks.shipping import loads
 from runtime.tasks.sinks import adopt, row_writers
-from runtime.tasks.sources import SourcesInTasks
+from runtime.tasks.sources import SourcesInTasks, in_folder
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record, Report, Version, raised
 from runtime.tasks.wire import decode, divide, encode
@@ -124,7 +124,7 @@ class Divided:
         """By tasks where that is worth it."""
         number = next(n for n, v in enumerate(self._flow.vertices) if v.node == node)
         if number not in self._in_tasks.branches:
-            return SourceInputs(node, *given, **named)
+            return SourceInputs(in_folder(node, self._executor, self._open), *given, **named)
         return self._in_tasks.inputs(number, self._open(), *given, **named)
 
     def function_figures(self) -> list[FunctionFigure]:

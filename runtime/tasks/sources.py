@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
@@ -15,7 +15,8 @@ from runtime.operators.operator import EpochTime, Operator
 from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.nodes import PhysicalNode, SourceExec
 from runtime.plan.walk import walk_all
-from runtime.spi.abilities import SupportsDistributedReads
+from runtime.spi.abilities import SupportsDistributedReads, SupportsFiledReads
+from runtime.spi.source import SourceTable
 from runtime.tasks.executor import Executor, Tasks
 from runtime.tasks.filed import FiledBatch, spread
 from runtime.tasks.options import READ_IN_TASKS
@@ -26,7 +27,7 @@ from runtime.tasks.task import Record, raised
 from runtime.tasks.task_inputs import TaskInputs
 from runtime.tasks.versions import StateFolder
 
-__all__ = ["SourcesInTasks"]
+__all__ = ["SourcesInTasks", "in_folder"]
 
 WORTH_ROWS = 200_000
 """A table with fewer rows is read by the driver, and so is all when epochs have fewer than a quarter of it: each job of
@@ -76,30 +77,25 @@ class SourcesInTasks:
         """The reading of one of them; arguments as those of `SourceInputs`."""
         node = self._nodes[number]
         assert isinstance(node, SourceExec)
+        if isinstance(node.table, SupportsFiledReads):
+            node = node.with_(table=node.table.in_folder(tasks.folder.place))
         # The nodes of a branch from the source upward: each is over the one before it.
         branches = tuple(
             without_tables(walk_all([self._nodes[n] for n in branch[-1:]]))[1:] for branch in self.branches[number]
         )
-        reading = Reading(
-            node.name,
-            node.table,
-            branches,
-            self._options.as_dict(),
-            own_functions(self._functions, [node for branch in branches for node in branch]),
-            self._time_zone,
+
+        def reading(table: SourceTable) -> Reading:
+            functions = own_functions(self._functions, [node for branch in branches for node in branch])
+            return Reading(node.name, table, branches, self._options.as_dict(), functions, self._time_zone)
+
+        return TaskInputs(
+            node,
+            *given,
+            **named,
+            read=_TasksRead(number, node.table, reading, tasks),
+            width=self._partitions,
+            place=tasks.folder.place,
         )
-        folder = tasks.folder
-        file = folder.write(f"reading-{number}", tasks.dumps(reading))
-
-        def read(parts: Sequence[Part]) -> list[Taken]:
-            given = [[Record("filed", number, n, pickle.dumps(part))] for n, part in enumerate(parts)]
-            records = tasks.run([ReadStage(folder.place, file)], given)
-            errors = [r for r in records if r.kind == "error"]
-            if errors:
-                raise raised(errors)
-            return [loads(r.payload) for r in sorted(records, key=lambda r: r.partition)]
-
-        return TaskInputs(node, *given, **named, read=read, width=self._partitions, place=folder.place)
 
     def note(self, vertex: Vertex) -> None:
         """A source has given what it gives in this epoch."""
@@ -143,15 +139,57 @@ class SourcesInTasks:
         self._files.clear()
 
 
+class _TasksRead:
+    """See `InTasks`. What tasks must know is put in a file when they first read."""
+
+    def __init__(
+        self, number: int, table: SourceTable, reading: Callable[[SourceTable], Reading], tasks: Tasks
+    ) -> None:
+        self._number = number
+        self._given = table
+        self._reading = reading
+        self._tasks = tasks
+        self._table: SourceTable | None = None
+        self._file = ""
+
+    @property
+    def table(self) -> SourceTable:
+        if self._table is None:
+            given = self._given
+            self._table = given.filed() if isinstance(given, SupportsFiledReads) else given
+        return self._table
+
+    def __call__(self, parts: Sequence[Part]) -> list[Taken]:
+        if not self._file:
+            data = self._tasks.dumps(self._reading(self.table))
+            self._file = self._tasks.folder.write(f"reading-{self._number}", data)
+        given = [[Record("filed", self._number, n, pickle.dumps(part))] for n, part in enumerate(parts)]
+        records = self._tasks.run([ReadStage(self._tasks.folder.place, self._file)], given)
+        errors = [r for r in records if r.kind == "error"]
+        if errors:
+            raise raised(errors)
+        return [loads(r.payload) for r in sorted(records, key=lambda r: r.partition)]
+
+
+def in_folder(node: SourceExec, executor: Executor, tasks: Callable[[], Tasks]) -> SourceExec:
+    """A source that the driver reads. What another system computes for it comes by the job's folder where it can."""
+    table = node.table
+    if executor.local or not isinstance(table, SupportsFiledReads) or not table.filed_reads(False):
+        return node
+    return node.with_(table=table.in_folder(tasks().folder.place))
+
+
 def _worth_it(node: SourceExec, options: Options, executor: Executor) -> bool:
     """On one machine the driver's readers use all cores as well, and rows need not go through files."""
     table = node.table
-    if not (isinstance(table, SupportsDistributedReads) and table.distributed_reads):
+    # Rows that are in files for a start cost nobody more when tasks read them, on one machine either.
+    filed = isinstance(table, SupportsFiledReads) and table.bounded and table.filed_reads(executor.local)
+    if not filed and not (isinstance(table, SupportsDistributedReads) and table.distributed_reads):
         return False
     wanted = options.get(READ_IN_TASKS).lower()
     if wanted != "auto":
         return wanted == "true"
-    if executor.local or not table.bounded or options.get(EPOCH_MAX_ROWS) < WORTH_ROWS // 4:
+    if (executor.local and not filed) or not table.bounded or options.get(EPOCH_MAX_ROWS) < WORTH_ROWS // 4:
         return False
     rows = table.statistics().rows
-    return rows is not None and rows >= WORTH_ROWS
+    return filed if rows is None else rows >= WORTH_ROWS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock
@@ -14,14 +14,27 @@ from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import SourceExec
 from runtime.spi.abilities import SupportsPartitionDiscovery, SupportsRowOffsets
 from runtime.spi.reader import SourceReader
-from runtime.spi.source import Split
+from runtime.spi.source import SourceTable, Split
 from runtime.tasks.filed import FiledBatch
 from runtime.tasks.reading import Part, Taken
 
-__all__ = ["TaskInputs"]
+__all__ = ["InTasks", "TaskInputs"]
 
 _LEAST_ROWS = 8192
 """Fewer rows of a split than this are not worth a second task."""
+
+
+class InTasks(Protocol):
+    """Reading by tasks."""
+
+    @property
+    def table(self) -> SourceTable:
+        """What they read. Asked for only when something is read."""
+        ...
+
+    def __call__(self, parts: Sequence[Part]) -> Sequence[Taken]:
+        """They read parts."""
+        ...
 
 
 class TaskInputs(SourceInputs):
@@ -43,7 +56,7 @@ class TaskInputs(SourceInputs):
         position: Any = None,
         *,
         rows_per_second: int = 0,
-        read: Callable[[Sequence[Part]], Sequence[Taken]],
+        read: InTasks,
         width: int,
         place: str,
     ) -> None:
@@ -103,7 +116,7 @@ class TaskInputs(SourceInputs):
 
     def _divided(self, split: Split, position: Any, rows: int, ways: int) -> list[Part]:
         """A part of a split, in several where its rows can be counted."""
-        table = self.node.table
+        table = self._in_tasks.table
         ways = min(ways, rows // _LEAST_ROWS) if isinstance(table, SupportsRowOffsets) else 1
         parts: list[Part] = []
         for number in range(max(1, ways)):

@@ -116,17 +116,16 @@ def test_spark_has_slots_for_other_work_while_a_job_is_open(
 
 def test_explain_tells_the_mode_and_why(spark: Any) -> None:
     t_env = environment(spark)
-    frame = spark.range(3)
-    t_env.create_temporary_view("frame", frame)
+    t_env.create_temporary_view("frame", spark.readStream.format("rate").load())
     told = {
         name: t_env.explain_sql(query).split("== Execution ==\n")[1]
-        for name, query in (("table", QUERY), ("frame", "SELECT id, COUNT(*) FROM frame GROUP BY id"))
+        for name, query in (("table", QUERY), ("frame", "SELECT `value`, COUNT(*) FROM frame GROUP BY `value`"))
     }
     assert told["table"] == "Spark, continuous: 2 partitions in 2 long-lived tasks"
-    assert told["frame"].startswith("Spark, a job for each epoch, 2 tasks: a DataFrame is read")
+    assert told["frame"].startswith("Spark, a job for each epoch, 2 tasks: a streaming DataFrame is read")
     t_env.get_config().set("sqlengine.spark.mode", "per-epoch")
     assert "'sqlengine.spark.mode' says so" in t_env.explain_sql(QUERY)
     t_env.get_config().set("sqlengine.spark.mode", "continuous")
-    with pytest.raises(SparkError, match="cannot have long-lived tasks: a DataFrame is read") as refused:
-        t_env.execute_sql("SELECT id, COUNT(*) FROM frame GROUP BY id").to_arrow()
+    with pytest.raises(SparkError, match="cannot have long-lived tasks: a streaming DataFrame is read") as refused:
+        t_env.execute_sql("SELECT `value`, COUNT(*) FROM frame GROUP BY `value`").wait()
     assert refused.value.code == "E3608"

@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
+from runtime.core.errors import BindError, SparkError, TypeMismatchError, UnsupportedError
 from runtime.local.job import Job
 from runtime.spark.frame import FrameSource
 from runtime.spark.session import spark_session
 from runtime.spark.table_commits import FileCommits
 from runtime.tasks.divided import Divided
+from runtime.tasks.filed import FiledBatch
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.spark import install
 from sqlengine.spark_catalog import SparkCatalog
@@ -68,6 +69,61 @@ def test_spark_reads_only_what_a_query_needs(spark: Any, tmp_path: Path) -> None
     plan = source.table.selected()._jdf.queryExecution().executedPlan().toString()
     assert "LessThan(id,3)" in plan
     assert "name" not in plan.partition("ReadSchema")[2]
+
+
+@pytest.mark.long
+def test_rows_of_a_frame_do_not_pass_the_driver(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(batch: FiledBatch) -> Any:
+        raise AssertionError("the driver has loaded rows that tasks read")
+
+    monkeypatch.setattr(FiledBatch, "_load", load)
+    query = "SELECT k, COUNT(*) AS n, SUM(id) AS total FROM t WHERE id <> 5 GROUP BY k"
+    answers: list[Any] = []
+    for target in ("local", "spark"):
+        with TableEnvironment.create(
+            {"execution.target": target, "sqlengine.epoch.max-rows": "400000"}, spark=spark
+        ) as t_env:
+            t_env.create_temporary_view("t", spark.range(600_000).selectExpr("id", "id % 7 AS k"))
+            answers.append(sorted(map(str, t_env.execute_sql(query).to_arrow().to_pylist())))
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 7
+
+
+@pytest.mark.long
+def test_a_job_goes_on_within_a_frame(spark: Any, tmp_path: Path) -> None:
+    """Stopped after an epoch on one runtime, it resumes on the other; and not with other rows."""
+    config = {"execution.checkpointing.dir": str(tmp_path / "state"), "sqlengine.epoch.max-rows": "3"}
+
+    def run(target: str, rows: int, wanted: int) -> None:
+        options = {**config, "execution.target": target, "sqlengine.spark.read-in-tasks": "true"}
+        with TableEnvironment.create(options, spark=spark) as t_env:
+            t_env.create_temporary_view("t", spark.range(10, 10 + rows, 1, 2), schema={"id": "BIGINT"})
+            t_env.execute_sql(
+                f"CREATE TABLE out (n BIGINT, v BIGINT) WITH ('connector'='filesystem', 'path'='{tmp_path}/out', 'format'='debezium-json')"
+            )
+
+            def on_epoch(job: Job) -> None:
+                if sum(v.rows_in for v in job.dataflow.vertices if v.operator is None) >= wanted:
+                    job.cancel()
+
+            def on_job(job: Job) -> None:
+                job.on_epoch = on_epoch
+
+            t_env.session.on_job = on_job
+            t_env.execute_sql("INSERT INTO out SELECT COUNT(*), SUM(id) FROM t").wait()
+
+    for target in ("local", "spark"):
+        with pytest.raises(UnsupportedError, match="was stopped before its end"):
+            run(target, 10, 3)
+    with pytest.raises(SparkError, match="gives other rows") as told:
+        run("local", 12, 1)
+    assert told.value.code == "E3108"
+    run("local", 10, 100)
+    files = [f for f in (tmp_path / "out").iterdir() if not f.name.startswith(".")]
+    written = [line for f in files for line in f.read_text().splitlines()]
+    after = [(r["after"]["n"], r["after"]["v"]) for r in map(json.loads, written) if r["after"]]
+    assert max(after) == (10, sum(range(10, 20)))
+    assert len(after) == len(set(after)) == 4
 
 
 @pytest.mark.long
