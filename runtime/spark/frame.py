@@ -12,11 +12,11 @@ import pyarrow as pa
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
-from runtime.core.types import TypeRoot
 from runtime.core.wakeup import nobody
-from runtime.expr.nodes import Call, Expr, InputRef, Literal
+from runtime.expr.nodes import Expr
 from runtime.spark.chunks import Chunk, chunks_of, into_files, is_here
 from runtime.spark.column_types import is_pandas_frame
+from runtime.spark.frame_filters import Pushed, column_kinds, quoted, split
 from runtime.spark.frame_readers import FiledFrame, FrameReader, RowsOf, StreamReader
 from runtime.spark.frame_statistics import statistics_of
 from runtime.spark.kept_stream import KeptStream
@@ -27,15 +27,6 @@ from runtime.spi.statistics import TableStatistics
 from runtime.tasks.versions import StateFolder
 
 __all__ = ["FrameSource", "frame_of", "is_frame"]
-
-_COMPARISONS = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_PUSHED = frozenset(
-    (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.VARCHAR, TypeRoot.DATE)
-)
-"""Types of which Spark compares values as the engine does."""
-
-_Filter = tuple[str, str, Any]
 
 
 def is_frame(thing: object) -> bool:
@@ -71,7 +62,7 @@ class FrameSource:
     schema: Schema
     frame: Any = field(repr=False)
     convert: Callable[[pa.Table], pa.Table] = field(compare=False, repr=False)
-    filters: tuple[_Filter, ...] = ()
+    filters: tuple[Pushed, ...] = ()
     limit: int | None = None
     checkpoint: str = ""
     place: str = ""
@@ -134,71 +125,21 @@ class FrameSource:
         return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
 
     def with_filters(self, filters: Sequence[Expr]) -> tuple[FrameSource, list[Expr]]:
-        taken: list[_Filter] = []
-        left: list[Expr] = []
-        for expression in filters:
-            found = _filter(expression, self.schema)
-            taken += [found] if found is not None else []
-            left += [expression] if found is None else []
+        taken, left = split(filters, self.schema, column_kinds(self.frame))
         return replace(self, filters=(*self.filters, *taken)), left
 
     def with_limit(self, rows: int) -> FrameSource:
         return replace(self, limit=rows) if self.bounded else self
 
     def describe(self) -> dict[str, Any]:
-        shown = [f"{column} {operator} {value!r}" for column, operator, value in self.filters]
+        shown = [pushed.text for pushed in self.filters]
         found: dict[str, Any] = {"connector": "spark", "name": self.name, "columns": list(self.schema.names)}
         return {**found, **({"filters": shown} if shown else {}), **({"limit": self.limit} if self.limit else {})}
 
     def selected(self) -> Any:
         """The frame with what was pushed into it."""
         frame = self.frame
-        for column, operator, value in self.filters:
-            left = frame[_quoted(column)]
-            frame = frame.filter(_compared(left, operator, value))
-        frame = frame.select([frame[_quoted(name)] for name in self.schema.names])
+        for pushed in self.filters:
+            frame = frame.filter(pushed.condition(frame))
+        frame = frame.select([frame[quoted(name)] for name in self.schema.names])
         return frame if self.limit is None else frame.limit(self.limit)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _compared(column: Any, operator: str, value: Any) -> Any:
-    match operator:
-        case "==":
-            return column == value
-        case "!=":
-            return column != value
-        case "<":
-            return column < value
-        case "<=":
-            return column <= value
-        case ">":
-            return column > value
-        case ">=":
-            return column >= value
-        case "is null":
-            return column.isNull()
-        case _:
-            return column.isNotNull()
-
-
-def _filter(expression: Expr, schema: Schema) -> _Filter | None:
-    """A filter that Spark can apply, None for another."""
-    match expression:
-        case Call(function=name, args=(InputRef() as ref, Literal() as constant)) if name in _COMPARISONS:
-            return _comparison(ref, name, constant, schema)
-        case Call(function=name, args=(Literal() as constant, InputRef() as ref)) if name in _COMPARISONS:
-            return _comparison(ref, _MIRRORED[name], constant, schema)
-        case Call(function="IS NULL" | "IS NOT NULL" as name, args=(InputRef() as ref,)):
-            return schema[ref.index].name, name.lower(), None
-        case _:
-            return None
-
-
-def _comparison(ref: InputRef, operator: str, constant: Literal, schema: Schema) -> _Filter | None:
-    type_ = schema[ref.index].type
-    if type_.root not in _PUSHED or constant.value is None or constant.type.arrow != type_.arrow:
-        return None
-    return schema[ref.index].name, _COMPARISONS[operator], constant.value
