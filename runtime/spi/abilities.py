@@ -56,7 +56,8 @@ class SupportsFilters(Protocol):
     """A source that drops rows early. Filters are expressions whose columns are `InputRef`s into `schema`."""
 
     def with_filters(self, filters: Sequence[Expr]) -> tuple[Self, list[Expr]]:
-        """The table with the filters that it took, and the filters that the engine must still apply."""
+        """The table with the filters that it took, and the filters that the engine must still apply, also those that it
+        takes in part. With filters that it has already, it gives a table that is equal to itself."""
         ...
 
 

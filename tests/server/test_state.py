@@ -46,7 +46,7 @@ SETUP = """
 CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, g STRING, a INT);
 CREATE TABLE names (g STRING PRIMARY KEY NOT ENFORCED, name STRING);
 CREATE MATERIALIZED VIEW v AS SELECT g, COUNT(*) AS n, SUM(a) AS s FROM t GROUP BY g;
-CREATE MATERIALIZED VIEW named AS SELECT t.id, names.name FROM t JOIN names ON t.g = names.g;
+CREATE MATERIALIZED VIEW named AS SELECT t.id, names.name FROM t LEFT JOIN names ON t.g = names.g;
 INSERT INTO t VALUES (1, 'a', 3), (2, 'b', 4), (3, 'a', 5);
 INSERT INTO names VALUES ('a', 'apple'), ('b', 'bean')
 """

@@ -33,7 +33,8 @@ def push_filter_into_scan(node: Filter, context: RuleContext) -> LogicalNode | N
         return None
     asked = [to_input_refs(c, columns) for c in offered]
     table, remaining = scan.table.with_filters(asked)
-    if len(remaining) == len(asked) and table == scan.table:
+    if len(remaining) == len(asked) and (table == scan.table or table.with_filters(asked)[0] != table):
+        # Nothing is taken; or by a table that would take it again and again, because it is equal to no other.
         return None
     left: list[Expr] = [to_column_refs(c, columns) for c in remaining]
     return filtered(scan.with_(table=table), (*left, *kept))
