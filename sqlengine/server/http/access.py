@@ -7,13 +7,8 @@ that has given its name our address says its name. Whoever asks, a page from els
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import functools
-import hashlib
-import hmac
 import ipaddress
-import secrets
 from contextvars import ContextVar
 from urllib.parse import urlsplit
 
@@ -22,11 +17,9 @@ from aiohttp import web
 from sqlengine.roles.authority import Authority
 from sqlengine.server.access import Access
 from sqlengine.server.http.refused import Refused
+from sqlengine.server.proofs import Proofs
 
 __all__ = ["WHO", "HttpAccess", "is_local"]
-
-_MOST_KNOWN = 1000
-
 
 WHO: ContextVar[Authority] = ContextVar("who")
 """On whose behalf the request at hand comes: set before it is answered."""
@@ -41,10 +34,7 @@ class HttpAccess:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._known: dict[bytes, Authority] = {}
-        """Who has proved by a header who he is; the header is kept as a hash with a key of this process."""
-        self._as_of = access.version
-        self._key = secrets.token_bytes(32)
+        self._proofs = Proofs(access)
 
     async def check(self, request: web.Request) -> Authority:
         """On whose behalf a request comes. Raises Refused 401 for somebody unknown, 403 for a host, or a page, that is not
@@ -52,33 +42,15 @@ class HttpAccess:
         self._check_origin(request)
         header = request.headers.get("Authorization", "")
         if header:
-            found = await self._proved(header)
+            found = self._proofs.known(header)
+            if found is None:
+                found = await asyncio.get_running_loop().run_in_executor(None, self._proofs.proved, header)
         else:
             found = self._access.by_nothing()
             if found is not None and not is_local(request.host):
                 raise Refused(403, "without a user and a password, the host has to be an address of this machine")
         if found is None:
             raise Refused(401, "a user and a password, or a token, are needed: Authorization: Basic .. or Bearer ..")
-        return found
-
-    async def _proved(self, header: str) -> Authority | None:
-        kind, _, said = header.partition(" ")
-        if kind.lower() == "bearer":
-            return self._access.by_token(said.strip())
-        if self._as_of != self._access.version:
-            self._known, self._as_of = {}, self._access.version
-        proof = hmac.digest(self._key, header.encode(), hashlib.sha256)
-        found = self._known.get(proof)
-        if found is not None and self._access.verifier(found.user) is not None:
-            return found
-        as_of = self._as_of
-        name, password = _basic(header)
-        work = functools.partial(self._access.by_password, name, password)
-        found = await asyncio.get_running_loop().run_in_executor(None, work)
-        if found is not None and as_of == self._access.version:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[proof] = found
         return found
 
     @staticmethod
@@ -103,14 +75,3 @@ def is_local(host: str) -> bool:
         return ipaddress.ip_address(name.strip("[]")).is_loopback
     except ValueError:
         return name == "localhost"
-
-
-def _basic(header: str) -> tuple[str, str]:
-    kind, _, encoded = header.partition(" ")
-    if kind.lower() != "basic":
-        return "", ""
-    try:
-        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        return "", ""
-    return name, password
