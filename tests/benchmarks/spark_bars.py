@@ -11,6 +11,7 @@ every 10 s (Spark's streams with every micro-batch, as they must). `standalone`:
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -83,6 +84,8 @@ def rate(rows: int, seconds: list[float]) -> float:
 def main(where: str, seconds: float) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bars-")))
+        # Workers of a cluster would take the Python that their machine finds first.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         master = stack.enter_context(standalone(folder))[0] if where == "standalone" else "local[2]"
         chance = np.random.default_rng(3)
         write(folder / "small", ((n, chance.integers(0, KEYS, SMALL)) for n in range(100)), 100_000)
