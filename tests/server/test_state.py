@@ -287,14 +287,21 @@ def until(client: StateClient, of: str, key: str, wanted: int) -> None:
     raise AssertionError(found)
 
 
+def come(path: Path, text: str) -> None:
+    """A file comes whole: one that grows while a job looks at it is refused."""
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_text(text)
+    hidden.rename(path)
+
+
 def test_the_state_of_a_running_job(
     t_env: TableEnvironment, server: StateServer, client: StateClient, tmp_path: Path
 ) -> None:
     folder = tmp_path / "in"
     name = stream(t_env, folder)
-    (folder / "1.csv").write_text("a,1\nb,1\na,2\n")
+    come(folder / "1.csv", "a,1\nb,1\na,2\n")
     until(client, name, "a", 2)
-    (folder / "2.csv").write_text("a,1\n")
+    come(folder / "2.csv", "a,1\n")
     until(client, name, "a", 3)
     until(client, name, "b", 1)
     assert server.requests.states.nbytes > 0
@@ -314,7 +321,7 @@ def test_a_job_that_starts_again_is_found_again(
     t_env.execute_sql("SET 'restart-strategy.fixed-delay.delay' = '300 ms'")
     t_env.execute_sql("SET 'restart-strategy.fixed-delay.attempts' = '5'")
     name = stream(t_env, folder)
-    (folder / "1.csv").write_text("a,1\nb,1\n")
+    come(folder / "1.csv", "a,1\nb,1\n")
     until(client, name, "a", 1)
     job = t_env.session.database.jobs.jobs[name].job
     before = job.dataflow
@@ -331,7 +338,7 @@ def test_a_job_that_starts_again_is_found_again(
         except (NotStarted, TimedOut):
             pass
     job.requests._standing = [standing for standing in job.requests._standing if standing[0] is not fail]
-    (folder / "2.csv").write_text("a,1\n")
+    come(folder / "2.csv", "a,1\n")
     until(client, name, "a", 2)
     assert job.attempts >= 1
 
@@ -351,7 +358,7 @@ def test_state_on_disk_is_read_between_epochs(t_env: TableEnvironment, client: S
     with pytest.raises(NotQueryable):
         client.scan("cold", state="groups")
     name = stream(t_env, tmp_path / "in")
-    (tmp_path / "in" / "1.csv").write_text("a,1\nb,1\na,2\nc,1\n")
+    come(tmp_path / "in" / "1.csv", "a,1\nb,1\na,2\nc,1\n")
     until(client, name, "a", 2)
     until(client, name, "b", 1)
 
