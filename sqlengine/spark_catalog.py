@@ -15,11 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from runtime.core.errors import SqlEngineError
 from runtime.spark.cluster import staging_place
 from runtime.spark.column_types import columns_of
 from runtime.spark.frame import FrameSource
-from runtime.spark.session import reached
+from runtime.spark.session import asked
 from runtime.spark.table_commits import commits_of, described
 from runtime.spark.table_sink import SparkTableSink, staged_fields
 from runtime.spi.registry import ConnectorFactory, TableRequest
@@ -81,7 +80,7 @@ class SparkCatalog:
 
     def _databases(self) -> list[str]:
         where = f" IN {quoted(self._catalog)}" if self._catalog else ""
-        found = [row[0] for row in _asked(lambda: self.spark.sql(f"SHOW DATABASES{where}").collect())]
+        found = [row[0] for row in asked(lambda: self.spark.sql(f"SHOW DATABASES{where}").collect())]
         return found if self._catalog else [*found, self._global_views]
 
     @property
@@ -90,7 +89,7 @@ class SparkCatalog:
 
     def _tables(self, database: str) -> dict[str, bool]:
         """The names in a database, and whether each is a temporary view alone."""
-        rows = _asked(lambda: self.spark.sql(f"SHOW TABLES IN {self._place(database)}").collect())
+        rows = asked(lambda: self.spark.sql(f"SHOW TABLES IN {self._place(database)}").collect())
         found: dict[str, bool] = {}
         for name, temporary, place in ((row["tableName"], row["isTemporary"], row["namespace"]) for row in rows):
             own = bool(place) or not temporary
@@ -101,7 +100,7 @@ class SparkCatalog:
     def _table(self, catalog: str, database: str, name: str) -> CatalogTable:
         views = {found.lower() for found, temporary in self._tables(database).items() if temporary}
         place = quoted(name) if name.lower() in views else f"{self._place(database)}.{quoted(name)}"
-        found = _asked(lambda: columns_of(self.spark.table(place)))
+        found = asked(lambda: columns_of(self.spark.table(place)))
         columns = tuple(
             PhysicalColumn(column, type_.not_null() if column in found.required else type_)
             for column, type_ in found.types
@@ -111,13 +110,13 @@ class SparkCatalog:
         )
 
     def _open(self, request: TableRequest) -> FrameSource:
-        found = _asked(lambda: columns_of(self.spark.table(request.options[_TABLE])))
+        found = asked(lambda: columns_of(self.spark.table(request.options[_TABLE])))
         return opened(request.name, found, request.schema)
 
     def _sink(self, request: TableRequest) -> SparkTableSink:
         place = request.options[_TABLE]
-        table = _asked(lambda: described(self.spark, place))
-        fields = staged_fields(_asked(lambda: self.spark.table(place).schema.jsonValue()))
+        table = asked(lambda: described(self.spark, place))
+        fields = staged_fields(asked(lambda: self.spark.table(place).schema.jsonValue()))
         staging = staging_place(self.spark, request.environment)
         commits = commits_of(self.spark, table)
         return SparkTableSink(request.name, request.schema, place, self.spark, commits, fields, staging)
@@ -125,12 +124,12 @@ class SparkCatalog:
     def create(self, catalog: str, database: str, table: CatalogTable) -> CatalogTable:
         """Make a table in Spark. Raises as `create_table_text`, and SparkError for what Spark refuses."""
         place = f"{self._place(database)}.{quoted(table.path.name)}"
-        _asked(lambda: self.spark.sql(create_table_text(place, table)))
+        asked(lambda: self.spark.sql(create_table_text(place, table)))
         return self._table(catalog, database, table.path.name)
 
     def drop(self, database: str, table: CatalogTable) -> None:
         """Take away a table that was just made."""
-        _asked(lambda: self.spark.sql(f"DROP TABLE IF EXISTS {self._place(database)}.{quoted(table.path.name)}"))
+        asked(lambda: self.spark.sql(f"DROP TABLE IF EXISTS {self._place(database)}.{quoted(table.path.name)}"))
 
     def _place(self, database: str) -> str:
         return ".".join(quoted(part) for part in (self._catalog, database) if part)
@@ -153,13 +152,3 @@ class _Maker:
 
 def _names(names: Callable[[], list[str]], make: Callable[[str], V]) -> ForeignNames[V]:
     return ForeignNames(names, make, "the catalog of a Spark session", _HINT, str.lower, _REFUSAL)
-
-
-def _asked(question: Callable[[], Any]) -> Any:
-    """What Spark says; its errors are ours."""
-    try:
-        return question()
-    except SqlEngineError:
-        raise
-    except Exception as error:
-        raise reached(error) from error

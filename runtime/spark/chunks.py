@@ -15,9 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.core.errors import SqlEngineError
 from runtime.spark import shipping
-from runtime.spark.session import reached
+from runtime.spark.session import asked, is_remote
 from runtime.tasks.versions import StateFolder
 
 __all__ = ["Chunk", "chunks_of", "into_files", "is_here", "put", "rows_of"]
@@ -50,10 +49,9 @@ class Chunk:
 
 def is_here(frame: Any) -> bool:
     """Whether Spark computes a DataFrame on this machine."""
-    try:
-        return str(frame.sparkSession.sparkContext.master).startswith("local")
-    except Exception:  # A session of Spark Connect does not say where.
-        return False
+    session = frame.sparkSession
+    # A session of Spark Connect does not say where.
+    return not is_remote(session) and str(session.sparkContext.master).startswith("local")
 
 
 def chunks_of(frame: Any, place: str) -> Iterator[Chunk]:
@@ -73,22 +71,14 @@ def into_files(frame: Any, place: str) -> list[Chunk]:
     Raises:
         SparkError: E3600 and others: Spark cannot compute it.
     """
-    try:
-        told = frame.mapInArrow(_work(place), _TOLD).toArrow()
-    except SqlEngineError:
-        raise
-    except Exception as error:
-        raise reached(error) from error
+    told = asked(lambda: frame.mapInArrow(_work(place), _TOLD).toArrow())
     chunks = sorted(told.to_pylist(), key=lambda c: (c["part"], c["number"]))
     return [Chunk(c["rows"], c["name"]) for c in chunks]
 
 
 def _collected(frame: Any) -> Iterator[Chunk]:
     """By the driver, all at once."""
-    try:
-        rows: pa.Table = frame.toArrow()
-    except Exception as error:
-        raise reached(error) from error
+    rows: pa.Table = asked(frame.toArrow)
     for start in range(0, rows.num_rows, _ROWS):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.core.changelog import APPEND, ChangelogMode
-from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from runtime.core.wakeup import nobody
 from runtime.expr.nodes import Expr
@@ -20,7 +19,7 @@ from runtime.spark.frame_filters import Pushed, column_kinds, quoted, split
 from runtime.spark.frame_readers import FiledFrame, FrameReader, RowsOf, StreamReader
 from runtime.spark.frame_statistics import statistics_of
 from runtime.spark.kept_stream import KeptStream
-from runtime.spark.session import reached, spark_session, temporary_place
+from runtime.spark.session import asked, spark_session, temporary_place
 from runtime.spi.reader import ReadContext
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
@@ -40,12 +39,7 @@ def frame_of(rows: pa.Table, session: Any = None) -> Any:
     Raises:
         SparkError: there is no session and none can be started; or a type is none of Spark's.
     """
-    try:
-        return (session or spark_session()).createDataFrame(rows)
-    except SqlEngineError:
-        raise
-    except Exception as error:
-        raise reached(error) from error
+    return asked(lambda: (session or spark_session()).createDataFrame(rows))
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from runtime.core.logs import Log
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import TypeRoot
+from runtime.spark.session import is_remote
 from runtime.spi.statistics import ColumnStatistics, TableStatistics
+
+if TYPE_CHECKING:
+    import py4j.protocol as _py4j
+    import pyspark.errors as _spark_errors
+else:
+    _py4j = Room("py4j.protocol")
+    _spark_errors = Room("pyspark.errors")
 
 __all__ = ["statistics_of"]
 
+_log = Log("spark")
 _UNKNOWN_BYTES = 1 << 62
 """Spark says so much, or near it, where it knows nothing."""
 _ROW_BYTES = 8
@@ -25,8 +36,10 @@ def statistics_of(frame: Any, schema: Schema) -> TableStatistics:
     """Rows as Spark counts or estimates them (a table that it has analyzed, a file, `range`), and columns where it has
     statistics of those. Sizes of joins without such statistics are no estimate and count as unknown.
 
-    Raises nothing: of what Spark cannot plan nothing is known.
+    Nothing is known of what Spark cannot plan, which its query will tell, and of frames of Spark Connect.
     """
+    if is_remote(frame.sparkSession):
+        return TableStatistics()
     try:
         plan = frame._jdf.queryExecution().optimizedPlan()
         found = plan.stats()
@@ -38,7 +51,8 @@ def statistics_of(frame: Any, schema: Schema) -> TableStatistics:
                 return TableStatistics()
             rows = size / (_ROW_BYTES + plan.schema().defaultSize())
         return TableStatistics(rows, _columns(found.attributeStats(), schema))
-    except Exception:
+    except (_spark_errors.PySparkException, _py4j.Py4JError) as error:
+        _log.debug("Spark tells no statistics of a DataFrame: %s", error)
         return TableStatistics()
 
 

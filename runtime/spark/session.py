@@ -12,16 +12,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from runtime.core.errors import SparkError
+from runtime.core.errors import SparkError, SqlEngineError
 from runtime.core.secrets import secret_keys
 from runtime.spark.failures import failure_of
 
 __all__ = [
     "CONFIGURATION",
     "LOCAL_MASTER",
+    "asked",
     "check_java",
     "is_remote",
     "package_root",
@@ -30,6 +32,7 @@ __all__ = [
     "temporary_place",
 ]
 
+T = TypeVar("T")
 LOCAL_MASTER = "local[*]"
 """All cores of this machine."""
 _TRIES = 4
@@ -145,6 +148,16 @@ def check_java() -> None:
     version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     if version is not None and int(version[1]) < _OLDEST_JAVA:
         raise SparkError(f"Spark 4 needs Java {_OLDEST_JAVA}, and {java} is Java {version[1]}", code="E3602", hint=hint)
+
+
+def asked(question: Callable[[], T]) -> T:
+    """What Spark answers. Raises SparkError for what it raises (`reached`), and errors of the engine as they are."""
+    try:
+        return question()
+    except SqlEngineError:
+        raise
+    except Exception as error:
+        raise reached(error) from error
 
 
 def reached(error: Exception) -> SparkError:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from runtime.core.errors import ConnectorError, SqlEngineError, UnsupportedError
-from runtime.spark.session import is_remote, reached
+from runtime.core.errors import ConnectorError, UnsupportedError
+from runtime.spark.session import asked, is_remote
 from runtime.spi.sink import Delivery
 
 __all__ = ["Appends", "Calls", "Commits", "SparkTable", "commits_of", "described"]
@@ -115,7 +115,7 @@ class Appends:
     delivery: Delivery = "at-least-once"
 
     def commit(self, frame: Any, run: str, number: int) -> None:
-        _asked(lambda: frame.write.insertInto(self.table.place))
+        asked(lambda: frame.write.insertInto(self.table.place))
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class DeltaCommits:
     def commit(self, frame: Any, run: str, number: int) -> None:
         writer = frame.write.format("delta").mode("append")
         writer = writer.option("txnAppId", f"sqlengine-{run}").option("txnVersion", number)
-        _asked(lambda: writer.saveAsTable(self.table.place))
+        asked(lambda: writer.saveAsTable(self.table.place))
 
 
 @dataclass(frozen=True)
@@ -154,11 +154,11 @@ class IcebergCommits:
     def commit(self, frame: Any, run: str, number: int) -> None:
         known = self.session.table(f"{self.table.place}.snapshots").where(f"summary['sqlengine-run'] = '{run}'")
         numbers = known.selectExpr("max(CAST(summary['sqlengine-commit'] AS BIGINT))")
-        last = _asked(lambda: numbers.collect())[0][0]
+        last = asked(lambda: numbers.collect())[0][0]
         if last is not None and last >= number:
             return
         writer = frame.writeTo(self.table.place).option("snapshot-property.sqlengine-run", run)
-        _asked(lambda: writer.option("snapshot-property.sqlengine-commit", str(number)).append())
+        asked(lambda: writer.option("snapshot-property.sqlengine-commit", str(number)).append())
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class FileCommits:
     delivery: Delivery = "exactly-once"
 
     def commit(self, frame: Any, run: str, number: int) -> None:
-        _asked(lambda: self._commit(frame, f"{run}-{number}"))
+        asked(lambda: self._commit(frame, f"{run}-{number}"))
 
     def _commit(self, frame: Any, name: str) -> None:
         jvm = self.session._jvm
@@ -242,12 +242,3 @@ def _partition_value(part: str) -> str:
         return f"{name} = NULL"
     text = re.sub(r"(['\\])", r"\\\1", unquote(value))
     return f"{name} = '{text}'"
-
-
-def _asked(question: Callable[[], Any]) -> Any:
-    try:
-        return question()
-    except SqlEngineError:
-        raise
-    except Exception as error:
-        raise reached(error) from error
