@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runtime.core.changelog import ChangelogBatch
-
 __all__ = ["DirectWriter"]
 
 
 class DirectWriter:
-    """The part of a `SinkWriter` that such a sink does not have: nothing is prepared, and what is shown stays. A subclass
-    writes; what it has shown after a checkpoint comes again from a job that goes on from there."""
-
-    def write(self, batch: ChangelogBatch) -> None:
-        """Send rows, or keep them until `flush`."""
-        raise NotImplementedError
+    """The part of a `SinkWriter` that such a sink does not have: nothing is prepared, and what is shown stays. A subclass has
+    `write`, which sends rows, or keeps them until `flush`; what it has shown after a checkpoint comes again
+    from a job that goes on from there."""
 
     def flush(self, epoch: int) -> None:
         """The epoch is complete."""

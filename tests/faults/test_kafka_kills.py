@@ -64,6 +64,7 @@ def test_a_killed_job_writes_each_row_once(kafka_servers: str, tmp_path: Path, w
             assert status == 0, (tmp_path / "said").read_text()
             break
         killed += 1
+    assert killed == KILLS
     with TableEnvironment.create() as t_env:
         t_env.execute_script(tables)
         rows = t_env.execute_sql("SELECT id, n FROM made").to_arrow().to_pylist()

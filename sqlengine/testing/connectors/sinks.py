@@ -42,7 +42,7 @@ class SinkContract:
     @pytest.fixture
     def make(self) -> Callable[[random.Random], SinkCase]:
         """Gives an empty table of its own at each call."""
-        raise NotImplementedError
+        pytest.fail(f"{type(self).__name__} needs a fixture `make`, which gives its cases: see SinkContract")
 
     def test_it_promises_exactly_once(self, make: Callable[[random.Random], SinkCase]) -> None:
         assert make(random.Random(0)).table.delivery == "exactly-once"

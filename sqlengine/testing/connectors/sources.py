@@ -162,7 +162,7 @@ class SourceContract:
     @pytest.fixture
     def table(self) -> SourceTable:
         """A bounded table with some rows, at most a few hundred."""
-        raise NotImplementedError
+        pytest.fail(f"{type(self).__name__} needs a fixture `table`, which gives its table: see SourceContract")
 
     types: tuple[str, ...] = ()
     """Which of `EXTREMES` the system can hold."""

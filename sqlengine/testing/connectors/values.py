@@ -138,4 +138,4 @@ def passes(condition: Expr, values: tuple[Any, ...]) -> bool | None:
         case Call(function=name, args=(InputRef(index=index), Literal(value=value))):
             return None if values[index] is None else _TESTS[name](values[index], value)
         case _:
-            raise NotImplementedError(f"{condition}")
+            raise ValueError(f"not one of `conditions_over`: {condition}")
