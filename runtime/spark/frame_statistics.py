@@ -44,9 +44,9 @@ def statistics_of(frame: Any, schema: Schema) -> TableStatistics:
         plan = frame._jdf.queryExecution().optimizedPlan()
         found = plan.stats()
         if found.rowCount().isDefined():
-            rows = float(found.rowCount().get().toString())
+            rows = float(str(found.rowCount().get()))
         else:
-            size = float(found.sizeInBytes().toString())
+            size = float(str(found.sizeInBytes()))
             if size >= _UNKNOWN_BYTES or plan.collectLeaves().size() != 1:
                 return TableStatistics()
             rows = size / (_ROW_BYTES + plan.schema().defaultSize())
@@ -75,7 +75,7 @@ def _columns(attributes: Any, schema: Schema) -> tuple[tuple[str, ColumnStatisti
 
 
 def _count(told: Any) -> float | None:
-    return float(told.get().toString()) if told.isDefined() else None
+    return float(str(told.get())) if told.isDefined() else None
 
 
 def _value(told: Any, root: TypeRoot) -> Any:
