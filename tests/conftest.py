@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers.kafka import kafka
+from tests.servers.postgres import postgres, postgres_server
+
+__all__ = ["postgres", "postgres_server"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,96 @@
+"""psycopg's connections to a database, and its errors in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, LiteralString, cast
+
+from connectors.postgres.address import Address
+from runtime.core.errors import ConnectorError, UnavailableError
+
+__all__ = ["answered", "connected", "quoted", "run", "telling"]
+
+_PASSING = ("08", "40", "53", "55P03", "57P01", "57P02", "57P03", "57P05", "25P03")
+"""States of SQL that pass: no connection, deadlocks and serialization, no room for more, locks, servers that start or stop."""
+_REFUSED = ("28", "3D", "42501")
+"""Who may not connect, and databases that are not there."""
+_CONSTRAINTS = ("23", "22", "21000")
+_SHAPES = ("42",)
+
+
+def _library() -> Any:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise ConnectorError(
+            "the client of PostgreSQL is not installed", code="E3160", hint="pip install 'sqlengine[postgres]'"
+        ) from error
+    return psycopg
+
+
+@contextmanager
+def telling(address: Address, what: str = "") -> Generator[None]:
+    """Errors of psycopg as ConnectorError E3161 (refused), E3162 (a row that may not be), E3163 (a table or column that is
+    not there or has another type), or UnavailableError E3150, what passes. `what`: the table, for messages."""
+    library = _library()
+    try:
+        yield
+    except library.Error as error:
+        raise told(error, address, what) from error
+
+
+def told(error: Any, address: Address, what: str = "") -> ConnectorError:
+    """An error of psycopg in our words."""
+    state = error.sqlstate or ""
+    first = (error.diag.message_primary if state else None) or str(error).strip() or type(error).__name__
+    message = f"{what + ': ' if what else ''}PostgreSQL at {address}: {first.splitlines()[0]}"
+    detail = error.diag.message_detail if state else None
+    if state.startswith(_CONSTRAINTS):
+        row = f" ({detail})" if detail else ""
+        return ConnectorError(
+            f"{message}{row}",
+            code="E3162",
+            hint="nothing of its transaction was written: correct the row, or the table",
+        )
+    if state.startswith(_REFUSED):
+        return ConnectorError(message, code="E3161", hint="check the database, the user, and what it may do")
+    if state.startswith(_SHAPES):
+        return ConnectorError(
+            message, code="E3163", hint="has the table other columns than those that are declared here?"
+        )
+    if not state and ("no password supplied" in first or "authentication failed" in first or "does not exist" in first):
+        return ConnectorError(message, code="E3161", hint="check the options 'username' and 'password'")
+    if not state or state.startswith(_PASSING):
+        return UnavailableError(message, hint="is the server there, and reachable from here?")
+    return ConnectorError(message, code="E3161", hint="the message is PostgreSQL's own")
+
+
+def connected(address: Address, *, autocommit: bool = True, **more: Any) -> Any:
+    """A connection of psycopg that speaks UTC and reads texts as standard SQL does. Raises ConnectorError E3160 without the
+    client, E3161 or UnavailableError E3150 when there is none."""
+    library = _library()
+    with telling(address):
+        return library.connect(
+            **address.parameters(),
+            options="-c timezone=UTC -c datestyle=ISO -c intervalstyle=iso_8601 -c extra_float_digits=1 "
+            "-c standard_conforming_strings=on -c bytea_output=hex -c search_path=pg_catalog",
+            autocommit=autocommit,
+            **more,
+        )
+
+
+def run(connection: Any, query: str, arguments: Sequence[Any] = ()) -> Any:
+    """A cursor with the answer. Names in the query are `quoted`, values are arguments."""
+    return connection.execute(cast(LiteralString, query), list(arguments) or None)
+
+
+def answered(address: Address, query: str, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """The rows of a short answer: names, counts."""
+    with telling(address), connected(address) as connection:
+        return run(connection, query, arguments).fetchall()
+
+
+def quoted(name: str) -> str:
+    """A name as PostgreSQL reads it."""
+    return '"' + name.replace('"', '""') + '"'
