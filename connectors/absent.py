@@ -47,10 +47,7 @@ ABSENT_CONNECTORS = _BOUNDED | _STREAMS | _SINKS | _CHANGES
 ABSENT_FORMATS: Mapping[str, ChangelogMode] = {
     "avro": APPEND,
     "avro-confluent": APPEND,
-    "canal-json": RETRACT,
     "debezium-avro-confluent": RETRACT,
-    "maxwell-json": RETRACT,
-    "ogg-json": RETRACT,
     "protobuf": APPEND,
     "raw": APPEND,
 }

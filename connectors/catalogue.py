@@ -21,9 +21,12 @@ CONNECTORS = {
     "values": "connectors.values.table:VALUES",
 }
 FORMATS = {
+    "canal-json": "connectors.formats.canal:CANAL_JSON",
     "csv": "connectors.formats.csv:CSV",
     "debezium-json": "connectors.formats.debezium:DEBEZIUM_JSON",
     "json": "connectors.formats.json:JSON",
+    "maxwell-json": "connectors.formats.maxwell:MAXWELL_JSON",
+    "ogg-json": "connectors.formats.ogg:OGG_JSON",
     "orc": "connectors.formats.orc:ORC",
     "parquet": "connectors.formats.parquet:PARQUET",
 }

@@ -208,7 +208,7 @@ def _format(request: TableRequest, name: str, under: str) -> Format:
         raise UnsupportedError(
             f"format '{name}'{' with a header' if name == 'csv' else ''} is one of files, not of messages",
             code="E1643",
-            hint="use the format 'json', 'csv' or 'debezium-json'",
+            hint="use a format of messages, such as 'json', 'csv' or 'debezium-json'",
         )
     return found
 

@@ -47,7 +47,10 @@ _HINTS: Final = (
     "avro.",
     "parquet.",
     "orc.",
+    "canal-json.",
     "debezium-json.",
+    "maxwell-json.",
+    "ogg-json.",
     "raw.",
 )
 """What hints in a plan may begin with: how a table is read or written, never where it is."""

@@ -26,6 +26,9 @@ def batch(schema: Schema, rows: list[tuple[Any, ...]]) -> ChangelogBatch:
         ("json", set()),
         ("csv", {"map", "row", "array"}),  # NULLs within them have no text.
         ("debezium-json", set()),
+        ("canal-json", set()),
+        ("maxwell-json", set()),
+        ("ogg-json", set()),
         ("parquet", set()),
         ("orc", {"time", "timestamp"}),  # It has no fractions of seconds before 1970.
     ],

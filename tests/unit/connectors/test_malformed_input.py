@@ -29,12 +29,22 @@ def _event(line: bytes) -> bytes:
     return b'{"op": "c", "before": null, "after": ' + line + b"}"
 
 
+def _rows(line: bytes) -> bytes:
+    return b'{"type": "INSERT", "data": [' + line + b"]}"
+
+
 FORMATS: dict[str, tuple[Schema, Line, dict[str, bytes], dict[str, str]]] = {
     "json": (lines.JSON_SCHEMA, lines.json_good, lines.JSON, {}),
     "debezium-json": (
         lines.JSON_SCHEMA,
         lambda number: _event(lines.json_good(number)),
         {name: line if place % 2 else _event(line) for place, (name, line) in enumerate(lines.JSON.items())},
+        {},
+    ),
+    "canal-json": (
+        lines.JSON_SCHEMA,
+        lambda number: _rows(lines.json_good(number)),
+        {name: line if place % 2 else _rows(line) for place, (name, line) in enumerate(lines.JSON.items())},
         {},
     ),
     "csv": (lines.CSV_SCHEMA, lines.csv_good, lines.CSV, {}),
