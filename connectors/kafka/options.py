@@ -28,6 +28,7 @@ __all__ = [
     "read_delivery",
     "read_end",
     "read_start",
+    "starting_at",
 ]
 
 TOPIC = text_option("topic", "", "the topic; to read several, separate them with ';'")
@@ -133,6 +134,11 @@ class Place:
 def read_start(options: TableOptions) -> Place:
     """Where reading begins; raises OptionError when a mode lacks what it needs."""
     return _place(options, STARTUP, STARTUP_MILLIS, STARTUP_OFFSETS)
+
+
+def starting_at(moment: int) -> dict[str, str]:
+    """The options that begin with the messages of a time, milliseconds since 1970, or later."""
+    return {STARTUP.key: "timestamp", STARTUP_MILLIS.key: str(max(moment, 0))}
 
 
 def read_end(options: TableOptions) -> Place:

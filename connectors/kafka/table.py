@@ -26,6 +26,7 @@ from connectors.kafka.options import (
     read_delivery,
     read_end,
     read_start,
+    starting_at,
 )
 from connectors.kafka.reader import KafkaReader
 from connectors.kafka.sink import WRITABLE, KafkaSink
@@ -332,4 +333,5 @@ KAFKA = ConnectorFactory(
     metadata=METADATA,
     options=KAFKA_OPTIONS,
     prefixes=("properties.",),
+    from_moment=starting_at,
 )

@@ -54,7 +54,9 @@ class ConnectorFactory:
     `prefixes` begin keys that the connector checks itself. `check`: called with a table that is declared, raises what can be told
     without opening anything. A connector that gives neither options nor check is asked when its table is used.
     `infer`: finds the columns of a table that is declared without any; raises ConnectorError, FormatError or OptionError
-    when they cannot be told."""
+    when they cannot be told.
+    `from_moment`: the options with which a source begins with what came at a moment, milliseconds since 1970, or later; None
+    where that is not known."""
 
     name: str
     document: str
@@ -66,6 +68,7 @@ class ConnectorFactory:
     prefixes: tuple[str, ...] = ()
     check: Callable[[TableRequest], object] | None = None
     infer: Callable[[TableRequest], ForeignTable] | None = None
+    from_moment: Callable[[int], Mapping[str, str]] | None = None
 
     @property
     def declares(self) -> bool:

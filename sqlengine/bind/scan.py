@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.logical.nodes import AssignWatermark, LogicalNode, Project, Scan
+from planner.logical.nodes import AssignWatermark, Except, LogicalNode, Project, Scan
 from runtime.core.errors import (
     BindError,
     InternalError,
@@ -21,6 +21,7 @@ from runtime.core.errors import (
 )
 from runtime.core.types import DataType, TimeAttribute
 from runtime.expr.nodes import Call, Column, Expr, fresh_column
+from runtime.spi.source import SourceTable
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import Clause, QueryEnv
@@ -60,11 +61,19 @@ def scan_table(
     rowtime = watermark.column[0] if watermark is not None and len(watermark.column) == 1 else None
     # A materialized view has event time of its own: the watermark of its query.
     timed = {c.name for c in declared.columns if isinstance(c, PhysicalColumn) and c.type.is_rowtime} | {rowtime}
+    left_out = None if for_lookup else table.left_out
+    if left_out is not None and timed != {None}:
+        raise UnsupportedError(
+            f'"{declared.path.name}" has a watermark: from a moment on only tables without one are read',
+            code="E1600",
+            span=span,
+            hint="leave START_MODE out, and say in WHERE which rows count",
+        )
     scanned = tuple(
         fresh_column(f.name, _rowtime_type(f.type, f.name, declared) if f.name in timed else f.type) for f in schema
     )
     by_name = {c.name: c for c in scanned}
-    plan: LogicalNode = Scan(
+    scan = Scan(
         table.source,
         name or str(declared.path),
         scanned,
@@ -76,6 +85,10 @@ def scan_table(
         span=span,
         measured=declared.measured.table() if declared.measured is not None else None,
     )
+    plan: LogicalNode = scan
+    if left_out is not None:
+        plan = _without(scan, left_out)
+        by_name = {c.name: c for c in plan.columns}
     if any(isinstance(c, ComputedColumn) for c in declared.columns) or _order(declared, by_name) != [
         c.name for c in scanned
     ]:
@@ -98,6 +111,17 @@ def scan_table(
         )
     time = visible[rowtime].ref()
     return AssignWatermark(plan, time, bind_watermark(watermark, plan.columns, env, _path(declared)))
+
+
+def _without(plan: Scan, left_out: SourceTable) -> LogicalNode:
+    """The rows of a table without some of them."""
+    past = tuple(fresh_column(c.name, c.type) for c in plan.columns)
+    return Except(
+        plan,
+        Scan(left_out, f"{plan.name} before", past),
+        True,
+        tuple(fresh_column(c.name, c.type) for c in plan.columns),
+    )
 
 
 def visible_columns(

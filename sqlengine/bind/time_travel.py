@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from connectors.memory.snapshot import PastRows
 from planner.logical.nodes import LogicalNode
-from runtime.core.errors import BindError, TypeMismatchError, with_article
+from runtime.core.errors import BindError, Span, TypeMismatchError, with_article
 from runtime.core.types import DATE, TypeRoot, timestamp, timestamp_ltz
 from runtime.eval.constant import fold_constant
 from runtime.expr.analysis import contains, is_deterministic, is_dynamic
@@ -21,11 +21,11 @@ from sqlengine.bind.literals import parameters_of
 from sqlengine.bind.scan import scan_table
 from sqlengine.bind.scope import Scope
 from sqlengine.bind.session import Clause, QueryEnv
-from sqlengine.catalog.objects import CatalogTable
+from sqlengine.catalog.objects import BindContext, CatalogTable
 from sqlengine.parse.nodes import FunctionCall, ParameterMark
 from sqlengine.parse.spans import span_of
 
-__all__ = ["is_constant_moment", "past_scan"]
+__all__ = ["is_constant_moment", "milliseconds", "past_scan"]
 
 _EXAMPLE = "for example TIMESTAMP '2024-01-01 12:00:00', in the session's time zone, or TO_TIMESTAMP_LTZ(0, 3)"
 
@@ -92,10 +92,18 @@ def _moment(tree: exp.Expr, env: QueryEnv) -> int:
 
 
 def _milliseconds(bound: Expr, tree: exp.Expr, env: QueryEnv) -> int:
-    instant = Cast(bound, timestamp_ltz(3), span=span_of(tree))
-    value = fold_constant(instant, env.context.functions, env.context.time_zone, env.context.now)
-    if value.value is None:
+    found = milliseconds(bound, env.context, span_of(tree))
+    if found is None:
         raise _refused("takes a timestamp, and this is NULL", tree, _EXAMPLE)
+    return found
+
+
+def milliseconds(bound: Expr, context: BindContext, span: Span | None) -> int | None:
+    """The milliseconds since 1970 of a constant timestamp; None: it is NULL."""
+    instant = Cast(bound, timestamp_ltz(3), span=span)
+    value = fold_constant(instant, context.functions, context.time_zone, context.now)
+    if value.value is None:
+        return None
     moment = pa.array([value.value], value.type.arrow).cast(pa.timestamp("ms", "UTC"), safe=False)
     return int(moment.cast(pa.int64())[0].as_py())
 

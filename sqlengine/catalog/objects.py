@@ -189,7 +189,8 @@ class TableRefresh:
 
     `freshness`: the interval as written, and in milliseconds. `full`: all is computed again when the rows are older than
     that, else they follow every change. `written`: whether the statement says which. `suspended`: they stay as they are
-    until RESUME. `catalog`, `database` and `settings` are what was current when the query was written.
+    until RESUME. `catalog`, `database` and `settings` are what was current when the query was written. `start`: the moment
+    (milliseconds since 1970) from which on rows count; None: all do.
     """
 
     freshness: str
@@ -202,6 +203,7 @@ class TableRefresh:
     catalog: str
     database: str
     settings: tuple[tuple[str, str], ...]
+    start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ class OpenTable:
 
     `source.schema` has the physical columns in declared order and then the wanted metadata columns in declared order,
     under the columns' names and with the declared types. `source` is None when the connector cannot be scanned,
-    `lookup` when it cannot be asked by key.
+    `lookup` when it cannot be asked by key. `left_out`: rows of the source that do not count.
     """
 
     table: CatalogTable
@@ -256,6 +258,7 @@ class OpenTable:
     idle_timeout: int = 0
     alignment: Alignment | None = None
     splits_in_order: bool = False
+    left_out: SourceTable | None = None
 
 
 class AskedModel(LookupTable, Protocol):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import sqlengine.options.lookups as _lookups
     from connectors.absent import AbsentTable
     from connectors.models.table import ModelTable
+    from runtime.spi.source import SourceTable
     from sqlengine.parameters.binding import Parameters
     from sqlengine.roles.authority import Authority
 else:
@@ -98,6 +99,8 @@ class Binding:
     session: Session
     live: bool
     current: tuple[str, str] | None = None
+    start: int | None = field(default=None, kw_only=True)
+    """The moment (milliseconds since 1970) from which on rows count; None: all do."""
     owner: Authority | None = field(default=None, kw_only=True)
     """Of the view whose query is bound, by whose rights that reads."""
 
@@ -201,6 +204,7 @@ class Binding:
             self._check_read(None, span)
             return session.system_table(path[1:], span)
         if path[0] == PYTHON_DATABASE and path[1:2] and path[1] in session.python_tables:
+            self._check_begins(path[1], "a table of Python", span)
             return session.python_table(*path[1:])
         if path[0] == FILE_DATABASE and len(path) == 2:
             return self._connected(_inferred_tables.file_table(path[1], options, session, span), {}, span)
@@ -241,18 +245,46 @@ class Binding:
                 contents if self.live else session.snapshot(found),
                 MemoryLookup(contents) if found.path in session.harness.declared else None,
                 idle_timeout=time.idle_timeout if self.live else 0,
+                left_out=self._left_out(found, span),
             )
         pushed = session.inputs.get(found.storage) if found.connector == PYTHON_INPUT else None
-        if pushed is not None:
+        if pushed is not None and self.start is None:
             time = WatermarkOptions.read(found, options, session.options)
             return OpenTable(found, PushedSource(pushed), None, idle_timeout=time.idle_timeout)
         return self._connected(found, options, span)
 
+    def _left_out(self, found: CatalogTable | MaterializedView, span: Span | None) -> SourceTable | None:
+        """The rows of a table of the database that were there at the start."""
+        if self.start is None:
+            return None
+        return _past.past_table(found, self.session, span, self.start, live=self.live).source
+
+    def _from_start(self, name: str, connector: str, span: Span | None) -> Mapping[str, str]:
+        """The options with which a connector begins at the start. What is asked by key has none."""
+        factory = self.session.registry.connectors.get(connector) if self.start is not None else None
+        if self.start is None or factory is None or factory.source is None:
+            return {}
+        if factory.from_moment is None:
+            self._check_begins(name, f"connector '{connector}'", span)
+            return {}
+        return factory.from_moment(self.start)
+
+    def _check_begins(self, name: str, what: str, span: Span | None) -> None:
+        """Raise OptionError E1503 where rows count from a moment on, and nobody knows when those of a table came."""
+        if self.start is not None:
+            raise OptionError(
+                f'"{name}" cannot be read from a moment on: {what} does not know when its rows came',
+                code="E1503",
+                span=span,
+                hint="leave START_MODE out, and say in WHERE which rows count",
+            )
+
     def _connected(self, table: CatalogTable, options: Mapping[str, str], span: Span | None) -> OpenTable:
         with pointing_at(span):
+            connector = {**table.options, **options}["connector"]
+            options = {**options, **self._from_start(table.path.name, connector, span)}
             time = WatermarkOptions.read(table, options, self.session.options)
             request = self.session.request(table, options, for_sink=False)
-            connector = {**table.options, **options}["connector"]
             absent = _absent_tables.absent_table(request, connector, self.session.registry)
             if absent is not None:
                 return _absent(table, absent, time)

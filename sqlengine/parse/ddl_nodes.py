@@ -391,18 +391,6 @@ class AlterCatalog(Statement):
 
 
 @node
-class TableRefresh(Node):
-    """How a materialized table is refreshed: `PARTITIONED BY (..) FRESHNESS = INTERVAL '1' MINUTE REFRESH_MODE = FULL
-    START_MODE = FROM_BEGINNING SUSPENDED`, each of which may be left out. `freshness` is the text and the unit."""
-
-    partitioned_by: tuple[Name, ...] = ()
-    freshness: tuple[str, str] | None = None
-    freshness_span: Span | None = None
-    mode: str | None = None
-    suspended: bool = False
-
-
-@node
 class Suspend(Node):
     """`SUSPEND`."""
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from runtime.core.rooms import Room
 from sqlengine.parse.ddl_nodes import (
     AlterMaterializedTable,
     AlterMaterializedView,
@@ -12,18 +15,23 @@ from sqlengine.parse.ddl_nodes import (
     SetOptions,
     Statement,
     Suspend,
-    TableRefresh,
 )
-from sqlengine.parse.lexer import Token
+from sqlengine.parse.lexer import NUMBER, Token
 from sqlengine.parse.statement_nodes import CreateMaterializedView, ViewColumn
 from sqlengine.parse.table_definitions import TableGrammar
+
+if TYPE_CHECKING:
+    import sqlengine.parse.refresh_nodes as _refresh
+    from sqlengine.parse.refresh_nodes import StartMode, TableRefresh
+else:
+    _refresh = Room("sqlengine.parse.refresh_nodes")
 
 __all__ = ["MaterializedGrammar"]
 
 _MODES = ("CONTINUOUS", "FULL")
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "SECONDS", "MINUTES", "HOURS", "DAYS", "MONTH", "YEAR", "MONTHS", "YEARS")
 _STARTS = (
-    "FROM_BEGINNING", "RESUME_OR_FROM_BEGINNING", "FROM_NOW", "RESUME_OR_FROM_NOW", "FROM_TIMESTAMP", "RESUME_OR_FROM_TIMESTAMP",
+    "FROM_BEGINNING", "FROM_NOW", "FROM_TIMESTAMP", "RESUME_OR_FROM_BEGINNING", "RESUME_OR_FROM_NOW", "RESUME_OR_FROM_TIMESTAMP",
 )  # fmt: skip
 
 
@@ -60,38 +68,67 @@ class MaterializedGrammar(TableGrammar):
             self.expect("BY")
             partitioned_by = self.names("a partition column")
         options = self.with_options()
-        refresh = self._refresh(partitioned_by)
+        refresh = self._refresh_clauses(partitioned_by)
         return CreateMaterializedView(
             name, self.query_text(), columns, comment, options, alters, if_not_exists, table=refresh
         )
 
-    def _refresh(self, partitioned_by: tuple[Name, ...]) -> TableRefresh:
+    def _refresh_clauses(self, partitioned_by: tuple[Name, ...]) -> TableRefresh:
         """The clauses up to AS."""
         freshness, span, mode = None, None, None
         if self.match("FRESHNESS"):
             self.expect("=")
-            start = self.expect("INTERVAL")
-            text = self.string("a number in single quotes").value
-            freshness = text, self.expect_any(*_UNITS).removesuffix("S")
-            span = self.span_from(start)
+            first = self.token
+            freshness = self._age()
+            span = self.span_from(first)
         if self.match("REFRESH_MODE"):
             self.expect("=")
             mode = self.expect_any(*_MODES)
-        if self.match("START_MODE"):
-            self.expect("=")
-            self._start_mode()
+        start = self._start_mode()
         suspended = self.match("SUSPENDED")
         self.expect("AS")
-        return TableRefresh(partitioned_by, freshness, span, mode, suspended)
+        return _refresh.TableRefresh(partitioned_by, freshness, span, mode, suspended, start)
 
-    def _start_mode(self) -> None:
-        start = self.token
-        if not self.expect_any(*_STARTS).endswith("BEGINNING"):
-            self.refuse(
-                "a materialized table has the answer over all of its input",
-                start,
-                "leave START_MODE out, and say in WHERE which rows count",
-            )
+    def _age(self) -> tuple[str, str]:
+        self.expect("INTERVAL")
+        text = self.string("a number in single quotes").value
+        return text, self.expect_any(*_UNITS).removesuffix("S")
+
+    def _start_mode(self) -> StartMode | None:
+        if not self.match("START_MODE"):
+            return None
+        self.expect("=")
+        first = self.token
+        word = self.expect_any(*_STARTS)
+        kind, ago = word.rpartition("_")[2], None
+        moment: str | int | None = None
+        if kind == "NOW" and self.match("("):
+            ago = self._age()
+            self.expect(")")
+        elif kind == "TIMESTAMP":
+            self.expect("(")
+            moment = self._moment()
+            self.expect(")")
+        return _refresh.StartMode(kind, word.startswith("RESUME"), self.span_from(first), ago, moment)
+
+    def _moment(self) -> str | int:
+        """`TIMESTAMP '..'`, or `TO_TIMESTAMP_LTZ(milliseconds, 3)`."""
+        if self.expect_any("TIMESTAMP", "TO_TIMESTAMP_LTZ") == "TIMESTAMP":
+            return self.string("a timestamp in single quotes").value
+        self.expect("(")
+        found = self._digits("a number of milliseconds")
+        self.expect(",")
+        digits = self.token
+        if self._digits("3") != 3:
+            self.refuse("a moment is a number of milliseconds", digits, "write TO_TIMESTAMP_LTZ(milliseconds, 3)")
+        self.expect(")")
+        return found
+
+    def _digits(self, what: str) -> int:
+        token = self.token
+        if token.kind is not NUMBER or not token.text.isdigit() or len(token.text) > 18:
+            self.fail(what)
+        return int(self.advance().text)
 
     def alter_materialized(self, start: Token) -> Statement:
         """From the word MATERIALIZED on."""
@@ -107,13 +144,10 @@ class MaterializedGrammar(TableGrammar):
                 self.fail("AS", "SET", "RESET")
             return CreateMaterializedView(name, self.query_text(), or_replace=True, alters=True)
         name = self.object_name("the name of the materialized table")
-        if self.match("AS"):
-            return CreateMaterializedView(name, self.query_text(), or_replace=True, alters=True, table=TableRefresh())
-        if self.match("START_MODE"):
-            self.expect("=")
-            self._start_mode()
+        if self.at_any("AS", "START_MODE"):
+            refresh = _refresh.TableRefresh(start=self._start_mode())
             self.expect("AS")
-            return CreateMaterializedView(name, self.query_text(), or_replace=True, alters=True, table=TableRefresh())
+            return CreateMaterializedView(name, self.query_text(), or_replace=True, alters=True, table=refresh)
         if self.match("SUSPEND"):
             return AlterMaterializedTable(name, Suspend())
         if self.match("RESUME"):

@@ -10,6 +10,7 @@ This module names all of them; those about tables and views, and the parts they 
 from __future__ import annotations
 
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from runtime.core.errors import Span
 from runtime.core.node import Node, node
@@ -54,7 +55,6 @@ from sqlengine.parse.ddl_nodes import (
     SetComment,
     SetOptions,
     Statement,
-    TableRefresh,
     Watermark,
     options_dict,
 )
@@ -91,6 +91,9 @@ from sqlengine.parse.session_nodes import (
     UseDatabase,
     UseModules,
 )
+
+if TYPE_CHECKING:
+    from sqlengine.parse.refresh_nodes import TableRefresh
 
 __all__ = [
     "AddJar",

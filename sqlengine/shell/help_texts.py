@@ -42,7 +42,8 @@ CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(column, ...)] [COMM
   its answer is kept up to date; SUBSCRIBE TO name shows how it changes""",
     "CREATE MATERIALIZED TABLE": """\
 CREATE [OR ALTER] MATERIALIZED TABLE [IF NOT EXISTS] name [(column, ...)] [COMMENT 'text'] [PARTITIONED BY (column, ...)]
-  [FRESHNESS = INTERVAL 'n' {SECOND | MINUTE | HOUR | DAY}] [REFRESH_MODE = {CONTINUOUS | FULL}] AS query
+  [FRESHNESS = INTERVAL 'n' {SECOND | MINUTE | HOUR | DAY}] [REFRESH_MODE = {CONTINUOUS | FULL}]
+  [START_MODE = {FROM_BEGINNING | FROM_NOW [(INTERVAL 'n' unit)] | FROM_TIMESTAMP(TIMESTAMP '..')}] AS query
   its answer is as fresh as it says""",
     "CREATE CATALOG": """\
 CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH ('type' = '...', ...)

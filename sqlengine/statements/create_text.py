@@ -144,6 +144,7 @@ def _refresh_text(refresh: TableRefresh, *, masked: bool) -> str:
         _with(refresh.options, masked=masked),
         f"FRESHNESS = {refresh.freshness}",
         f"REFRESH_MODE = {'FULL' if refresh.full else 'CONTINUOUS'}" if refresh.written else "",
+        "" if refresh.start is None else f"START_MODE = FROM_TIMESTAMP(TO_TIMESTAMP_LTZ({refresh.start}, 3))",
         "SUSPENDED" if refresh.suspended else "",
     ]
     return "\n".join(filter(None, clauses))

@@ -16,8 +16,11 @@ from sqlengine.database.folder.changes import Definition
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.refresh_nodes import StartMode
+from sqlengine.parse.refresh_nodes import TableRefresh as WrittenRefresh
 from sqlengine.statements.lasting_views import current, with_options
 from sqlengine.statements.queries import flush
+from sqlengine.statements.refreshed_partition import RefreshedPartition, refreshed_partition
 from sqlengine.statements.table_refresh import check_options
 from sqlengine.statements.view_options import changed_options, keep_history
 from sqlengine.statements.views import create_materialized_view
@@ -52,9 +55,9 @@ def alter_materialized_table(statement: ddl.AlterMaterializedTable, session: Ses
                 session.catalogs.replace(table)
                 raise
         case ddl.Refresh(partition=partition):
-            _check_partition(table, refresh, partition)
+            part = None if partition is None else refreshed_partition(table, refresh, partition, session)
             if table.rests:
-                _compute_again(table, session)
+                _compute_again(table, session, part)
             else:
                 flush(st.Flush(), session)
         case ddl.SetOptions(options=options):
@@ -89,8 +92,9 @@ def due(session: Session) -> list[ObjectPath]:
     return [path for path in found if path in session.views.schedule]
 
 
-def _compute_again(table: MaterializedView, session: Session) -> None:
-    """Compute the query again, over what it reads now, under the names and options with which it was written."""
+def _compute_again(table: MaterializedView, session: Session, part: RefreshedPartition | None = None) -> None:
+    """Compute the query again, over what it reads now, under the names and options with which it was written; of `part`
+    alone."""
     assert table.refresh is not None
     statement = st.CreateMaterializedView(
         ddl.ObjectName(table.path.parts),
@@ -98,23 +102,11 @@ def _compute_again(table: MaterializedView, session: Session) -> None:
         tuple(st.ViewColumn(ddl.Name(c.name), c.comment) for c in table.columns),
         or_replace=True,
         alters=True,
-        table=ddl.TableRefresh(),
+        table=WrittenRefresh(start=StartMode("BEGINNING", resume=True)),
     )
     made = Definition("", table.refresh.catalog, table.refresh.database, table.refresh.settings)
     with current(session, made), with_options(session, made):
-        create_materialized_view(statement, session, anew=True)
-
-
-def _check_partition(table: MaterializedView, refresh: TableRefresh, partition: ddl.PartitionSpec | None) -> None:
-    for name, _ in () if partition is None else partition.values:
-        if name.text not in refresh.partitioned_by:
-            known = ", ".join(refresh.partitioned_by) or "none"
-            raise CatalogError(
-                f'"{name.text}" is no partition column of {table.path.name}',
-                code="E1414",
-                span=name.span,
-                hint=f"its partition columns: {known}",
-            )
+        create_materialized_view(statement, session, anew=True, part=part)
 
 
 def _not_so(table: MaterializedView, what: str, span: Span, hint: str) -> CatalogError:

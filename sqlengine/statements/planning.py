@@ -242,9 +242,10 @@ def _without_top_sort(plan: LogicalNode) -> tuple[LogicalNode, tuple[SortKey, ..
             return plan, ()
 
 
-def bound_view(session: Session, query: Tree) -> BoundQuery:
-    """The query of a materialized view as bound: it follows tables in memory."""
-    return bind_query(query, Binding(session, True))
+def bound_view(session: Session, query: Tree, start: int | None = None) -> BoundQuery:
+    """The query of a materialized view as bound: it follows tables in memory. `start`: the moment (milliseconds since 1970)
+    from which on rows count."""
+    return bind_query(query, Binding(session, True, start=start))
 
 
 def plan_view(session: Session, bound: BoundQuery, contents: MemoryTable, names: Sequence[str]) -> Planned:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runtime.core.errors import BindError, OptionError, Span, did_you_mean, pointing_at
+from sqlengine.bind.literals import moment
+from sqlengine.bind.time_travel import milliseconds
 from sqlengine.catalog.objects import MaterializedView, PhysicalColumn, TableRefresh
+from sqlengine.database.binding import Binding
 from sqlengine.database.session import Session
 from sqlengine.options.database import FRESHNESS_CONTINUOUS, FRESHNESS_FULL, FULL_FROM
 from sqlengine.options.memory_tables import HISTORY, check_view_option
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.lasting_views import meaning
 
-__all__ = ["check_options", "described_refresh"]
+__all__ = ["check_options", "described_refresh", "start_of"]
 
 _MILLISECONDS = {"SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SCHEDULES = {
@@ -28,6 +33,7 @@ def described_refresh(
     session: Session,
     columns: tuple[PhysicalColumn, ...],
     existing: MaterializedView | None,
+    start: int | None,
 ) -> TableRefresh | None:
     """What a statement says of it; None for a materialized view. One that alters a table keeps what that says.
 
@@ -40,7 +46,7 @@ def described_refresh(
         return None
     catalog, database = session.catalogs.current_catalog, session.catalogs.current_database
     if statement.alters and existing is not None and existing.refresh is not None:
-        return existing.refresh
+        return replace(existing.refresh, start=start)
     options = st.options_dict(statement.options)
     check_options(options, statement)
     names = [c.name for c in columns]
@@ -81,7 +87,31 @@ def described_refresh(
         catalog,
         database,
         meaning(session.options),
+        start,
     )
+
+
+def start_of(statement: st.CreateMaterializedView, session: Session) -> int | None:
+    """The moment (milliseconds since 1970) from which on rows count, as a statement says; None: all do. RESUME keeps that of
+    the table that is there.
+
+    Raises:
+        OptionError: E1503, no such interval.
+        SqlSyntaxError: E1308, no such timestamp.
+    """
+    written = None if statement.table is None else statement.table.start
+    found = session.catalogs.find(session.catalogs.qualify(statement.name.parts))
+    there = found.refresh if isinstance(found, MaterializedView) else None
+    if written is None or (written.resume and there is not None):
+        return None if written is None or there is None else there.start
+    if written.kind == "NOW":
+        now = session.database.histories.now()
+        return now if written.ago is None else now - _milliseconds(*written.ago, written.span)
+    if isinstance(written.moment, str):
+        with pointing_at(written.span):
+            local = moment("TIMESTAMP", written.moment, session.time_zone)
+            return milliseconds(local, Binding(session, True), written.span)
+    return written.moment
 
 
 def _milliseconds(text: str, unit: str, span: Span | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from connectors.memory import MemoryTable
@@ -12,6 +13,7 @@ from runtime.core.errors import BindError, CatalogError, Span, SqlEngineError
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import TimeAttribute
+from runtime.core.wakeup import nobody
 from runtime.local.job import Job
 from sqlengine.api.result import Result
 from sqlengine.bind import BoundQuery
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.view_options as _view_options
     import sqlengine.statements.view_replacement as _view_replacement
     import sqlengine.verify.attach as _attach
+    from sqlengine.statements.refreshed_partition import RefreshedPartition
     from sqlengine.statements.view_goes_on import ViewGoesOn
     from sqlengine.statements.view_replacement import Replacement
 else:
@@ -97,7 +100,12 @@ def declared_view(statement: st.CreateView, session: Session) -> CatalogView:
 
 
 def create_materialized_view(
-    statement: st.CreateMaterializedView, session: Session, saved: ViewGoesOn | None = None, *, anew: bool = False
+    statement: st.CreateMaterializedView,
+    session: Session,
+    saved: ViewGoesOn | None = None,
+    *,
+    anew: bool = False,
+    part: RefreshedPartition | None = None,
 ) -> Result:
     """Begin to keep the answer of a query; its first answer over tables in memory is there when this returns.
 
@@ -106,16 +114,21 @@ def create_materialized_view(
     Args:
         saved: what the view goes on from. CheckpointError E3402 when that cannot be.
         anew: it takes nothing over of the one that it replaces, which may rest.
+        part: all other rows stay as they are.
     """
-    bound = bound_view(session, statement.query.query)
-    view = described_materialized_view(statement, session, bound)
+    start = None if statement.table is None else _table_refresh.start_of(statement, session)
+    bound = bound_view(session, statement.query.query, start)
+    view = described_materialized_view(statement, session, bound, start)
     if view is None:
         return Result.ok()
+    if part is not None:
+        bound = part.of(bound)
     path, names = view.path, tuple(c.name for c in view.columns)
     with session.filling(view) as keep:
         contents = session.memory_table(view)
         if saved is not None:
             saved.check(view)
+        anew = anew or not _starts_as_before(view, session)
         replaces = saved is None and statement.or_replace and not anew and not _rests(session, path)
         taken = _view_replacement.replacement(session, view, bound, contents) if replaces else None
         if taken is not None and _same_columns(view, session) and taken.succession.same_answer:
@@ -169,16 +182,25 @@ def create_materialized_view(
         reads = (
             frozenset[ObjectPath]() if session.durable is None else session.durable.view_reads.get(path, frozenset())
         )
-        replaced = session.views.add(made, lambda: _followed(view, session), reads)
+        others = nobody if part is None else partial(part.take_others, session.memory[path], contents)
+        replaced = session.views.add(made, lambda: _followed(view, session, others), reads)
         columns = view.columns if view.refresh is not None else _with_event_time(view.columns, planned)
         if replaced is not None:
             keep(replaced)
             columns = _typed_as_before(view, session)
     session.catalogs.replace(replace(view, columns=columns))
     _view_options.keep_history(view, session)
-    if view.refresh is not None and view.refresh.full and not view.refresh.suspended:
+    if view.refresh is not None and view.refresh.full and not view.refresh.suspended and part is None:
         session.views.schedule[path] = session.clock.now() + view.refresh.milliseconds
     return Result.ok()
+
+
+def _starts_as_before(view: MaterializedView, session: Session) -> bool:
+    """Whether rows count from the moment on from which they counted for the view of that name, if there is one."""
+    before = session.catalogs.find(view.path)
+    if not isinstance(before, MaterializedView) or before.refresh is None or view.refresh is None:
+        return True
+    return before.refresh.start == view.refresh.start
 
 
 def _rests(session: Session, path: ObjectPath) -> bool:
@@ -198,8 +220,9 @@ def explained_replacement(statement: st.CreateMaterializedView, session: Session
     """What a statement would make of the state of the view that is there; None when there is none. Changes nothing."""
     if not isinstance(session.catalogs.find(session.catalogs.qualify(statement.name.parts)), MaterializedView):
         return None
-    bound = bound_view(session, statement.query.query)
-    view = described_materialized_view(statement, session, bound)
+    start = None if statement.table is None else _table_refresh.start_of(statement, session)
+    bound = bound_view(session, statement.query.query, start)
+    view = described_materialized_view(statement, session, bound, start)
     assert view is not None
     noted = len(session.notes)
     found = _view_replacement.replacement(session, view, bound, session.database.new_table(view, session.options))
@@ -249,12 +272,13 @@ def _with_event_time(columns: tuple[PhysicalColumn, ...], planned: Planned) -> t
 
 
 def described_materialized_view(
-    statement: st.CreateMaterializedView, session: Session, bound: BoundQuery
+    statement: st.CreateMaterializedView, session: Session, bound: BoundQuery, start: int | None = None
 ) -> MaterializedView | None:
     """The view that a statement would make, checked; None when it is there and IF NOT EXISTS. Changes nothing.
 
     Args:
         bound: its query.
+        start: the moment from which on its rows count (`start_of`).
     """
     path, span = session.catalogs.qualify(statement.name.parts), statement.name.span
     schema = bound_schema(bound)
@@ -267,7 +291,7 @@ def described_materialized_view(
     existing = session.catalogs.twin(view, span)
     if statement.table is not None:
         before = existing if isinstance(existing, MaterializedView) else None
-        view = replace(view, refresh=_table_refresh.described_refresh(statement, session, columns, before))
+        view = replace(view, refresh=_table_refresh.described_refresh(statement, session, columns, before, start))
     if isinstance(existing, MaterializedView) and existing.kind != view.kind and not statement.if_not_exists:
         raise CatalogError(
             f'"{path.name}" is a {existing.kind}, not a {view.kind}',
@@ -347,9 +371,11 @@ def _read_by(view: MaterializedView, dependents: Sequence[ObjectPath]) -> str:
     return f'"{view.path.name}" is read by the materialized view ' + ", ".join(f'"{d.name}"' for d in dependents)
 
 
-def _followed(view: MaterializedView, session: Session) -> MemoryTable | None:
+def _followed(view: MaterializedView, session: Session, others: Callable[[], object] = nobody) -> MemoryTable | None:
     """The contents of a view of the same name that somebody follows, where they may have the answer of this one: who
-    follows them was planned over their columns, and over rows that are only added where they are."""
+    follows them was planned over their columns, and over rows that are only added where they are. `others` is called
+    first."""
+    others()
     before, contents = session.catalogs.find(view.path), session.memory.get(view.storage)
     if not isinstance(before, MaterializedView) or contents is None:
         return None

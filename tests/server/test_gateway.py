@@ -254,6 +254,19 @@ def test_a_materialized_table_is_refreshed(session: Session) -> None:
     assert session.rows("SELECT * FROM m") == [[1]]
 
 
+def test_a_partition_of_a_materialized_table_is_refreshed(session: Session) -> None:
+    session.rows("CREATE TABLE t (k STRING, n INT)")
+    session.rows(
+        "CREATE MATERIALIZED TABLE m PARTITIONED BY (k) REFRESH_MODE = FULL AS SELECT k, SUM(n) AS n FROM t GROUP BY k"
+    )
+    session.rows("INSERT INTO t VALUES ('a', 1), ('it''s', 2)")
+    body = {"isPeriodic": False, "staticPartitions": {"k": "it's"}}
+    status, answer = session.ask("POST", "/materialized-tables/m/refresh", body)
+    assert status == 200
+    list(session.pages(f"/operations/{answer['operationHandle']}"))
+    assert session.rows("SELECT * FROM m") == [["it's", 2]]
+
+
 def test_one_catalog_with_postgres(session: Session, served: tuple[Gateway, tuple[str, int]]) -> None:
     session.rows("CREATE TABLE t (id INT, PRIMARY KEY (id) NOT ENFORCED)")
     database = session.rows("SHOW CURRENT DATABASE")[0][0]

@@ -15,7 +15,7 @@ from kafka_broker import PARTITIONS, Broker
 
 from connectors.kafka import client
 from connectors.kafka.options import Place
-from connectors.kafka.table import KafkaSource
+from connectors.kafka.table import KAFKA, KafkaSource
 from runtime.core.changelog import APPEND, DELETE, INSERT, RETRACT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.clock import VirtualClock
 from runtime.core.errors import ConnectorError, FormatError, OptionError, UnsupportedError
@@ -265,7 +265,8 @@ def test_where_reading_begins_and_ends(broker: Broker) -> None:
     if broker.real:  # The stand-in does not look for times.
         now = int(time.time() * 1000)
         broker.send(topic, *numbered(6, 8), timestamp=now + 5000)
-        assert ids(**{"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": str(now + 4000)}) == [6, 7]
+        assert KAFKA.from_moment is not None
+        assert ids(**KAFKA.from_moment(now + 4000)) == [6, 7]
         assert ids(**{"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": str(now + 4000)}) == [
             *range(6)
         ]
