@@ -107,6 +107,17 @@ class Cancellation:
         if self.between is not None:
             self.between()
 
+    def limit_too(self, limit: Callable[[], object]) -> None:
+        """Have another limit looked at, after the one that there is."""
+        before = self._limit
+
+        def both() -> None:
+            if before is not None:
+                before()
+            limit()
+
+        self._limit = both
+
     @contextmanager
     def governing(self) -> Generator[None]:
         """Within the block `look` in this thread looks here, and then at what governs the block itself."""

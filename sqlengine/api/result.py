@@ -25,7 +25,7 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
 from sqlengine.api.following import Listener, Turns
-from sqlengine.api.rows import Row, python_values
+from sqlengine.api.rows import Finished, Row, python_values
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.render import render_result, table_text
 
@@ -46,18 +46,6 @@ else:
     _notebook = Room("sqlengine.notebook.live_table")
 
 __all__ = ["AsyncRows", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold", "sorted_positions"]
-
-
-class _Finished:
-    """Columns of Python values as one batch, which is made when somebody reads it."""
-
-    def __init__(self, schema: Schema, columns: Sequence[Sequence[Any]]) -> None:
-        self._schema = schema
-        self._columns = [list(values) for values in columns]
-
-    def __iter__(self) -> Iterator[ChangelogBatch]:
-        columns = zip(self._schema, self._columns, strict=True)
-        yield ChangelogBatch.of([pa.array(values, f.type.arrow) for f, values in columns], self._schema)
 
 
 class Result:
@@ -92,7 +80,7 @@ class Result:
     ) -> None:
         self._full_schema = schema
         self._visible = len(schema) if visible is None else visible
-        self._batches = batches if is_query or isinstance(batches, _Finished) else list(batches)
+        self._batches = batches if is_query or isinstance(batches, Finished) else list(batches)
         self._read_to_end = False
         self._reader: object = None
         """Who reads the rows of a query now."""
@@ -135,7 +123,7 @@ class Result:
         schema: Schema, columns: Sequence[Sequence[Any]], *, job: Job | None = None, summary: str | None = None
     ) -> Result:
         """A finished result from Python columns."""
-        return Result(schema, _Finished(schema, columns), job=job, summary=summary)
+        return Result(schema, Finished(schema, columns), job=job, summary=summary)
 
     @property
     def schema(self) -> Schema:
@@ -169,6 +157,10 @@ class Result:
         finally:
             self._reader = None
         self._read_to_end = self.is_query
+
+    def through(self, wrap: Callable[[Iterable[ChangelogBatch]], Iterator[ChangelogBatch]]) -> None:
+        """Have the changes of a query that nobody has read pass something."""
+        self._batches = wrap(self._batches)
 
     def changes(self) -> Iterator[ChangelogBatch]:
         """The changelog, one batch for each epoch with changes."""

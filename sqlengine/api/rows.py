@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.rooms import Room
+from runtime.core.schema import Schema
 from runtime.core.types import INT, DataType, TypeRoot
 
 if TYPE_CHECKING:
@@ -19,9 +21,21 @@ else:
     _bitmap = Room("sqlengine.api.bitmap")
     _variant = Room("sqlengine.api.variant")
 
-__all__ = ["Row", "RowKind", "Timestamp9", "python_values"]
+__all__ = ["Finished", "Row", "RowKind", "Timestamp9", "python_values"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
+
+
+class Finished:
+    """Columns of Python values as one batch, which is made when somebody reads it."""
+
+    def __init__(self, schema: Schema, columns: Sequence[Sequence[Any]]) -> None:
+        self._schema = schema
+        self._columns = [list(values) for values in columns]
+
+    def __iter__(self) -> Iterator[ChangelogBatch]:
+        columns = zip(self._schema, self._columns, strict=True)
+        yield ChangelogBatch.of([pa.array(values, f.type.arrow) for f, values in columns], self._schema)
 
 
 class RowKind(StrEnum):

@@ -81,6 +81,11 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
     serve.add_argument(
         "--otel", action="store_true", help="send figures and traces by OpenTelemetry; the variables OTEL_* say where"
     )
+    serve.add_argument(
+        "--audit",
+        metavar="FILE",
+        help="write down who connects, is refused, and asks what, a line of JSON for each (default: nobody does)",
+    )
     serve.add_argument("--init", metavar="FILE", help="run this file of SQL first")
     serve.add_argument("--users", metavar="FILE", help="who may connect, and with which password")
     serve.add_argument("--tls-cert", metavar="FILE", help="the certificate that connections are encrypted with (PEM)")
@@ -122,6 +127,7 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
                 None if args.allow_host is None else tuple(args.allow_host),
                 args.openlineage,
                 args.otel,
+                args.audit,
             ),
             options,
         ),

@@ -279,18 +279,11 @@ class Session:
     def job_settings(self, roots: Sequence[PhysicalNode] = ()) -> JobSettings:
         """What the engine's jobs get, for a plan; `checked`, `restarts`, `job_options` and the cuts are set by tests."""
         options = Options({**self.harness.job_options, **self.options.as_dict()})
+        harness, dataflow = self.harness, self.target.dataflow(options, roots)
         return JobSettings(
-            options,
-            self.functions,
-            self.time_zone,
-            self.clock,
-            self.rejected,
-            self.harness.checked,
-            self.harness.restarts,
-            self.harness.cut,
-            self.target.dataflow(options, roots),
-            self.database.memory_accounts,
-        )
+            options, self.functions, self.time_zone, self.clock, self.rejected, harness.checked, harness.restarts, harness.cut,
+            dataflow, self.database.memory_accounts,
+        )  # fmt: skip
 
     def new_job(
         self,
@@ -304,6 +297,8 @@ class Session:
             table = node.outside
             if _absent_tables and isinstance(table, _absent_tables.AbsentTable):
                 table.refuse()
+        if self.authority is not None:
+            self.database.roles.jobs[name] = self.authority.user
         job = Job(name, roots, self.job_settings(roots), checkpoints, savepoint)
         if self.on_job is not None:
             self.on_job(job)

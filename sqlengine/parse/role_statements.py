@@ -47,6 +47,14 @@ _SWITCHES: dict[str, tuple[str, bool]] = {
     "CREATEROLE": ("create_role", True),
     "NOCREATEROLE": ("create_role", False),
 }
+_LIMITS = {
+    "CONNECTION": "connections",
+    "ROW": "row_limit",
+    "STATEMENT": "statement_limit",
+    "MEMORY": "memory_limit",
+    "STATE": "state_limit",
+}
+_COUNTS = ("CONNECTION", "ROW")
 _AS_IT_IS = ("INHERIT", "NOCREATEDB", "NOREPLICATION", "NOBYPASSRLS")
 """What PostgreSQL's programs say of roles, and what every role is here."""
 
@@ -75,7 +83,7 @@ def read_alter_role(grammar: TableGrammar) -> Statement:
     before = grammar.index
     options = _options(grammar, {})
     if grammar.index == before:
-        grammar.fail("RENAME TO", "WITH", "PASSWORD", "VALID UNTIL", "CONNECTION LIMIT", *_SWITCHES)
+        grammar.fail("RENAME TO", "WITH", "PASSWORD", "VALID UNTIL", *(f"{word} LIMIT" for word in _LIMITS), *_SWITCHES)
     return AlterRole(name, options)
 
 
@@ -171,9 +179,10 @@ def _options(grammar: TableGrammar, given: dict[str, Any]) -> RoleOptions:
         elif grammar.at_any(*_SWITCHES):
             name, value = _SWITCHES[grammar.advance().upper]
             given[name] = value
-        elif grammar.match("CONNECTION"):
+        elif grammar.at_any(*_LIMITS):
+            word = grammar.advance().upper
             grammar.expect("LIMIT")
-            given["connections"] = _number(grammar)
+            given[_LIMITS[word]] = _number(grammar) if word in _COUNTS else _amount(grammar)
         elif grammar.at("VALID"):
             given["valid_until"] = _valid_until(grammar)
         elif grammar.at("PASSWORD") or grammar.match("ENCRYPTED"):
@@ -207,6 +216,14 @@ def _valid_until(grammar: Cursor) -> Name:
 def _text(grammar: Cursor) -> Name:
     token = grammar.string()
     return Name(token.value, token.span)
+
+
+def _amount(grammar: Cursor) -> Name:
+    """A time or a size in quotes, or -1."""
+    if grammar.token.kind is STRING:
+        return _text(grammar)
+    before = grammar.token.span
+    return Name(str(_number(grammar)), before)
 
 
 def _number(grammar: Cursor) -> int:

@@ -230,7 +230,8 @@ class RoleOptions(Node):
     """What CREATE ROLE and ALTER ROLE say of a role; None where they say nothing.
 
     `password`: the text behind PASSWORD, a password or a verifier in PostgreSQL's form; `no_password`: PASSWORD NULL.
-    `valid_until`: up to when the password counts, as written. `connections`: -1 for any number.
+    `valid_until`: up to when the password counts, as written. Of the limits -1 is any amount; `statement_limit` is a time,
+    `memory_limit` and `state_limit` are sizes, as written.
     """
 
     login: bool | None = None
@@ -239,6 +240,10 @@ class RoleOptions(Node):
     password: Name | None = None
     no_password: bool = False
     connections: int | None = None
+    row_limit: int | None = None
+    statement_limit: Name | None = None
+    memory_limit: Name | None = None
+    state_limit: Name | None = None
     valid_until: Name | None = None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sqlengine.roles.limits import NO_LIMITS, Limits
 from sqlengine.roles.privileges import OWNERSHIP, PUBLIC, Granted, Target
 from sqlengine.roles.verifier import Verifier
 
@@ -34,7 +35,7 @@ class Role:
         create_role: whether it may make and change roles that are no superusers.
         verifier: what is kept of its password; None where it has none.
         valid_until: when its password stops counting, milliseconds since 1970; None for never.
-        connections: so many at once; None for any number.
+        limits: how much it may take.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Role:
     create_role: bool = False
     verifier: Verifier | None = None
     valid_until: int | None = None
-    connections: int | None = None
+    limits: Limits = NO_LIMITS
 
     def counts_at(self, now: int) -> bool:
         """Whether its password counts at a time."""

@@ -12,6 +12,7 @@ from sqlengine.database.database import Database
 from sqlengine.roles.authority import Authority
 from sqlengine.roles.roles import FIRST, Role
 from sqlengine.roles.verifier import Verifier
+from sqlengine.server.audit import Audit
 
 __all__ = ["Access", "TooMany", "is_loopback"]
 
@@ -35,6 +36,7 @@ class Access:
         users: of the file, who may do everything, but for those of whom the database has a role; None: there is none.
         trusting: whether a role without a password needs none, and anybody is the first role as long as nobody has made
             others: where only this machine can connect.
+        audit: writes down who connects, and what is asked; None: nobody does.
         now: milliseconds since 1970.
     """
 
@@ -44,12 +46,14 @@ class Access:
         users: Mapping[str, Verifier] | None = None,
         *,
         trusting: bool,
+        audit: Audit | None = None,
         now: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
         self._roles = database.roles
         self._users = users or {}
         self._trusting = trusting and users is None
         self._now = now
+        self.audit = audit
         self._connected: Counter[str] = Counter()
 
     @property
@@ -115,8 +119,9 @@ class Access:
     def connect(self, authority: Authority) -> Callable[[], None]:
         """Somebody is connected until what is given is called. Raises TooMany."""
         role: Role = authority.role
-        if role.connections is not None and not role.superuser and self._connected[role.name] >= role.connections:
-            raise TooMany(role.connections)
+        most = role.limits.connections
+        if most is not None and not role.superuser and self._connected[role.name] >= most:
+            raise TooMany(most)
         self._connected[role.name] += 1
 
         def release() -> None:

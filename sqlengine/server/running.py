@@ -20,6 +20,7 @@ from sqlengine.roles.outside import Outside
 from sqlengine.roles.roles import FIRST
 from sqlengine.roles.verifier import Verifier
 from sqlengine.server.access import Access, is_loopback
+from sqlengine.server.audit import Audit
 from sqlengine.server.feeds import Feeds
 from sqlengine.server.postgres.listener import PostgresServer
 from sqlengine.server.tls import Tls
@@ -64,6 +65,7 @@ class Serving:
     allow_hosts: tuple[str, ...] | None = None
     openlineage: str | None = None
     otel: bool = False
+    audit: str | None = None
 
 
 def serve(serving: Serving, options: Mapping[str, str]) -> int:
@@ -83,7 +85,8 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
             environment.session.database.outside = Outside(serving.allow_paths, serving.allow_hosts)
         if serving.init is not None:
             _run_first(environment, serving.init)
-        access = Access(environment.session.database, users, trusting=not reachable)
+        audit = None if serving.audit is None else Audit(serving.audit)
+        access = Access(environment.session.database, users, trusting=not reachable, audit=audit)
         if reachable and not access.is_guarded:
             raise OptionError(
                 f"{reachable[0]} can be reached from other machines, and nobody would need a password",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.in_the_making as _in_the_making
     import sqlengine.statements.jobs as _jobs
     import sqlengine.statements.lasting as _lasting
+    import sqlengine.statements.limited as _limited
     import sqlengine.statements.materialized_tables as _materialized_tables
     import sqlengine.statements.prepared as _prepared
     import sqlengine.statements.procedures as _procedures
@@ -35,6 +36,7 @@ else:
     _databases = Room("sqlengine.statements.databases")
     _explain = Room("sqlengine.statements.explain")
     _jobs = Room("sqlengine.statements.jobs")
+    _limited = Room("sqlengine.statements.limited")
     _prepared = Room("sqlengine.statements.prepared")
     _procedures = Room("sqlengine.statements.procedures")
     _returning = Room("sqlengine.statements.returning")
@@ -51,6 +53,13 @@ def execute(statement: st.Statement, session: Session) -> Result:
 
     Raises UnsupportedError E1604 for a statement that the engine knows but cannot carry
     out."""
+    authority = session.authority
+    if authority is not None and authority.role.limits.hold_statements:
+        return _limited.execute_limited(statement, session, _execute)
+    return _execute(statement, session)
+
+
+def _execute(statement: st.Statement, session: Session) -> Result:
     if session.authority is not None and isinstance(statement, (st.StopJob, st.CreateSavepoint, st.Call)):
         _allowed.check(statement, session)
     # A job takes the lock for its last epoch, so whoever waits for that must not hold it.
@@ -81,8 +90,6 @@ def execute(statement: st.Statement, session: Session) -> Result:
         result.warnings = (*result.warnings, *late, *failures)
     if session.durable is not None:
         session.durable.settle(session.logged)
-    if session.authority is not None and result.job is not None:
-        session.database.roles.jobs[result.job.name] = session.authority.user
     return result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
+from sqlengine.roles.limits import Limits
 from sqlengine.roles.privileges import PUBLIC
 from sqlengine.roles.roles import Role, Roles, Token
 from sqlengine.statements.create_text import literal, quoted
@@ -49,11 +50,22 @@ def role_text(role: Role, *, masked: bool = True) -> str:
     words = [f"CREATE ROLE {quoted(role.name)} {'LOGIN' if role.login else 'NOLOGIN'}"]
     words += ["SUPERUSER"] if role.superuser else []
     words += ["CREATEROLE"] if role.create_role else []
-    words += [f"CONNECTION LIMIT {role.connections}"] if role.connections is not None else []
+    words += _limits(role.limits)
     if role.verifier is not None:
         words.append(f"PASSWORD {literal('******' if masked else str(role.verifier))}")
     words += _until(role.valid_until)
     return " ".join(words)
+
+
+def _limits(limits: Limits) -> list[str]:
+    counts = {"CONNECTION": limits.connections, "ROW": limits.rows}
+    amounts = {
+        "STATEMENT": None if limits.milliseconds is None else f"{limits.milliseconds} ms",
+        "MEMORY": None if limits.memory is None else f"{limits.memory} b",
+        "STATE": None if limits.state is None else f"{limits.state} b",
+    }
+    words = [f"{word} LIMIT {count}" for word, count in counts.items() if count is not None]
+    return [*words, *(f"{word} LIMIT {literal(amount)}" for word, amount in amounts.items() if amount is not None)]
 
 
 def token_text(token: Token) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from runtime.core.errors import AccessError, CatalogError, OptionError, did_you_mean
+from runtime.core.options import parse_duration, parse_memory
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, INT, STRING
 from sqlengine.api.result import Result
@@ -17,11 +18,13 @@ from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.ddl_nodes import Name
 from sqlengine.parse.session_nodes import RoleOptions
+from sqlengine.roles.limits import Limits
 from sqlengine.roles.privileges import Target
 from sqlengine.roles.roles import FIRST, Role, Token, new_token, token_hash
 from sqlengine.roles.verifier import Verifier
 from sqlengine.statements.role_texts import shown_time
 from sqlengine.statements.targets import function_target, is_there
+from sqlengine.text.amounts import counted_rows, human_bytes
 
 __all__ = [
     "alter_role",
@@ -176,6 +179,7 @@ def show_roles(statement: st.Show, session: Session) -> Result:
         ("password", BOOLEAN.not_null()),
         ("valid until", STRING),
         ("connections", INT),
+        ("other limits", STRING),
     )
     columns: list[list[object]] = [
         [role.name for role in found],
@@ -184,7 +188,8 @@ def show_roles(statement: st.Show, session: Session) -> Result:
         [role.create_role for role in found],
         [role.verifier is not None for role in found],
         [None if role.valid_until is None else shown_time(role.valid_until) for role in found],
-        [role.connections for role in found],
+        [role.limits.connections for role in found],
+        [_other_limits(role.limits) for role in found],
     ]
     return Result.table(schema, columns)
 
@@ -276,8 +281,7 @@ def _with_options(role: Role, options: RoleOptions, session: Session) -> Role:
         role = replace(role, superuser=options.superuser)
     if options.create_role is not None:
         role = replace(role, create_role=options.create_role)
-    if options.connections is not None:
-        role = replace(role, connections=None if options.connections < 0 else options.connections)
+    role = replace(role, limits=_with_limits(role.limits, options))
     if options.valid_until is not None:
         role = replace(role, valid_until=_time(options.valid_until, session))
     if options.no_password:
@@ -285,6 +289,43 @@ def _with_options(role: Role, options: RoleOptions, session: Session) -> Role:
     if options.password is not None:
         role = replace(role, verifier=_verifier(options.password))
     return role
+
+
+def _with_limits(limits: Limits, options: RoleOptions) -> Limits:
+    if options.connections is not None:
+        limits = replace(limits, connections=None if options.connections < 0 else options.connections)
+    if options.row_limit is not None:
+        limits = replace(limits, rows=None if options.row_limit < 0 else options.row_limit)
+    if options.statement_limit is not None:
+        limits = replace(limits, milliseconds=_amount(options.statement_limit, parse_duration))
+    if options.memory_limit is not None:
+        limits = replace(limits, memory=_amount(options.memory_limit, parse_memory))
+    if options.state_limit is not None:
+        limits = replace(limits, state=_amount(options.state_limit, parse_memory))
+    return limits
+
+
+def _amount(text: Name, parse: Callable[[str], int]) -> int | None:
+    """A limit that is above zero; None for -1."""
+    if text.text.strip() == "-1":
+        return None
+    try:
+        found = parse(text.text)
+    except OptionError as error:
+        error.span = text.span
+        raise
+    if found <= 0:
+        raise OptionError(f"'{text.text}' allows nothing", span=text.span, hint="-1 is no limit")
+    return found
+
+
+def _other_limits(limits: Limits) -> str | None:
+    """Those but for connections, for people: `10 s, 1,000 rows, 1.0 GiB of memory`."""
+    words = [] if limits.milliseconds is None else [f"{limits.milliseconds / 1000:g} s"]
+    words += [] if limits.rows is None else [counted_rows(limits.rows)]
+    words += [] if limits.memory is None else [f"{human_bytes(limits.memory)} of memory"]
+    words += [] if limits.state is None else [f"{human_bytes(limits.state)} of state"]
+    return ", ".join(words) or None
 
 
 def _verifier(password: Name) -> Verifier:

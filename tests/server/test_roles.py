@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import http.client
+import json
 import os
 import re
 import signal
@@ -26,6 +27,8 @@ from tests.server.test_psql import psql as psql
 INIT = """
 ALTER ROLE sqlengine PASSWORD 'first';
 CREATE USER ann PASSWORD 'gehéim' CONNECTION LIMIT 2;
+CREATE USER small PASSWORD 'not much' ROW LIMIT 10 STATEMENT LIMIT '200 ms';
+GRANT USAGE ON CONNECTOR datagen TO small;
 CREATE ROLE team;
 CREATE TABLE secret (id INT PRIMARY KEY NOT ENFORCED, a INT);
 INSERT INTO secret VALUES (1, 10);
@@ -74,6 +77,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         "127.0.0.1:0",
         "--state",
         "127.0.0.1:0",
+        "--audit",
+        str(folder / "audit.log"),
     )
     assert process.stdout is not None
     others = [int(re.findall(r":(\d+)", process.stdout.readline())[0]) for _ in range(2)]
@@ -99,6 +104,7 @@ def test_clients_prove_who_they_are(guarded: Guarded, psql: str) -> None:
     found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert found.stdout.splitlines() == [
         "ann|2 connections|{}",
+        "small||{}",
         "sqlengine|Superuser, Create role, Create DB, Bypass RLS|{}",
         "team|Cannot login|{}",
         "ann",
@@ -246,6 +252,65 @@ def test_what_a_proof_is_bound_to(tmp_path: Path) -> None:
     assert end_point(Path(cert).read_text()) is None
     for text in ("", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "-----BEGIN CERTIFICATE-----"):
         assert end_point(text) is None
+
+
+def audited(guarded: Guarded, user: str) -> list[dict[str, object]]:
+    lines = (guarded.folder / "audit.log").read_text(encoding="utf-8").splitlines()
+    return [line for line in map(json.loads, lines) if line["user"] == user]
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+NUMBERS = (
+    "CREATE TEMPORARY TABLE numbers (i BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '100000000', "
+    "'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '100000000')"
+)
+
+
+def test_what_a_role_may_take_and_what_is_written_down(guarded: Guarded) -> None:
+    with psycopg.connect(guarded.conninfo("small", "not much"), autocommit=True) as connection:
+        connection.execute("SELECT 1 AS one").fetchall()
+        assert len(connection.execute("SELECT * FROM generate_series(1, 10)").fetchall()) == 10
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="more than 10 rows, the limit of the role"):
+            connection.execute("SELECT * FROM generate_series(1, 11)")
+        connection.execute(NUMBERS)
+        with pytest.raises(psycopg.errors.QueryCanceled, match=r"the statement limit of the role, 0.2 s"):
+            connection.execute("SELECT COUNT(*), SUM(MOD(i, 7)) FROM numbers")
+        connection.execute("SET statement_timeout = '50 ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
+            connection.execute("SELECT COUNT(*), SUM(MOD(i, 7)) FROM numbers")
+        connection.execute("SELECT %s AS hidden", ("my diary",), prepare=True).fetchall()
+        with pytest.raises(psycopg.errors.SyntaxError):
+            connection.execute("SELECT * FROM nowhere WITH ('password' = 'hushhush')")
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(guarded.conninfo("small", "wrong", sslmode="require"))
+    web = http.client.HTTPSConnection(guarded.host, guarded.web, context=ssl._create_unverified_context())
+    sent = {**basic("small", "not much"), "Content-Type": "application/sql"}
+    web.request("POST", "/api/v1/jobs", "DROP TABLE nowhere", sent)
+    answer = web.getresponse()
+    answered = answer.status
+    answer.read()
+    web.request("GET", "/api/v1/jobs", headers=basic("small", "no"))
+    assert web.getresponse().status == 401
+    lines = audited(guarded, "small")
+    statements = {str(line["statement"]): line for line in lines if line["event"] == "statement"}
+    assert statements["SELECT 1 AS one"].items() >= {"outcome": "ok", "rows": 1, "port": "postgres"}.items()
+    assert statements["SELECT * FROM generate_series(1, 11)"].items() >= {"outcome": "error", "code": "E1803"}.items()
+    assert statements["SELECT COUNT(*), SUM(MOD(i, 7)) FROM numbers"]["outcome"] == "canceled"
+    assert statements["SELECT $1 AS hidden"]["rows"] == 1
+    assert [line["event"] for line in lines if line["event"] != "statement"] == [
+        "connected",
+        "disconnected",
+        "refused",
+        "request",
+        "refused",
+    ]
+    assert next(line for line in lines if line["event"] == "request")["status"] == answered
+    text = (guarded.folder / "audit.log").read_text(encoding="utf-8")
+    assert not [word for word in ("diary", "hushhush", "not much", "gehéim") if word in text]
+    assert (guarded.folder / "audit.log").stat().st_mode & 0o077 == 0
 
 
 def test_another_address_needs_a_password(tmp_path: Path) -> None:

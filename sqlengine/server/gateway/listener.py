@@ -40,8 +40,8 @@ class GatewayServer:
         tls: Tls | None = None,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        self.sessions = Sessions(environment, access, missing=_MISSING, idle_seconds=idle_seconds)
-        self._listener = HttpListener(HttpAccess(access), _errors, _failure, tls=tls)
+        self.sessions = Sessions(environment, access, missing=_MISSING, port="gateway", idle_seconds=idle_seconds)
+        self._listener = HttpListener(HttpAccess(access), _errors, _failure, tls=tls, port="gateway")
         routes(self._listener.application, self)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:

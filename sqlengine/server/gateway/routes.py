@@ -77,7 +77,9 @@ class _Gateway:
     async def open_session(self, request: web.Request) -> web.Response:
         body = await json_object(request)
         name = body.get("sessionName")
-        session = self._sessions.open(_texts(body, "properties"), None if name is None else str(name))
+        session = self._sessions.open(
+            _texts(body, "properties"), None if name is None else str(name), request.remote or ""
+        )
         return _answer({"sessionHandle": session.handle})
 
     async def session_settings(self, request: web.Request) -> web.Response:

@@ -34,6 +34,7 @@ class HttpAccess:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self.audit = access.audit
         self._proofs = Proofs(access)
 
     async def check(self, request: web.Request) -> Authority:

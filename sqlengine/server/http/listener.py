@@ -10,6 +10,7 @@ from aiohttp import web
 
 from sqlengine.server.http.access import WHO, HttpAccess
 from sqlengine.server.http.refused import Refused
+from sqlengine.server.proofs import user_of
 from sqlengine.server.tls import Tls
 
 __all__ = ["HttpListener"]
@@ -31,6 +32,8 @@ class HttpListener:
         tls: how connections are encrypted; None: they are not.
         most_bytes: of a body.
         open_paths: what anybody may ask, without a word of who it is.
+        port: its name in the audit.
+        operates: requests that change something below this path stand in the audit.
     """
 
     def __init__(
@@ -42,12 +45,16 @@ class HttpListener:
         tls: Tls | None = None,
         most_bytes: int = _MOST_BYTES,
         open_paths: Collection[str] = (),
+        port: str,
+        operates: str | None = None,
     ) -> None:
         self._access = access
         self._errors = errors
         self._failure = failure
         self._tls = tls
         self._open_paths = open_paths
+        self._port = port
+        self._operates = operates
         self.application = web.Application(client_max_size=most_bytes, middlewares=[self._guarded])
         self._runner = web.AppRunner(
             self.application, access_log=None, handle_signals=False, keepalive_timeout=60, shutdown_timeout=2
@@ -98,12 +105,23 @@ class HttpListener:
         try:
             if request.path not in self._open_paths:
                 WHO.set(await self._access.check(request))
-            return await handler(request)
         except Refused as refused:
+            user = user_of(request.headers.get("Authorization", ""))
+            self._write_down(request, "refused", user, status=refused.status, reason="; ".join(refused.errors))
             answer = self._errors(request, refused.status, refused.errors)
             if refused.status == 401:
                 answer.headers["WWW-Authenticate"] = 'Basic realm="sqlengine", charset="UTF-8"'
             return answer
+        answer = await self._answered(request, handler)
+        if self._operates is not None and request.method != "GET" and request.path.startswith(self._operates):
+            self._write_down(request, "request", WHO.get().user, status=answer.status)
+        return answer
+
+    async def _answered(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Refused as refused:
+            return self._errors(request, refused.status, refused.errors)
         except web.HTTPException as error:
             reason = f"Not found: {request.path}" if error.status == 404 else error.reason
             answer = self._errors(request, error.status, (reason,))
@@ -116,6 +134,14 @@ class HttpListener:
             raise
         except Exception as error:
             return self._failure(request, error)
+
+    def _write_down(self, request: web.Request, event: str, user: str, **more: object) -> None:
+        """In the audit, where there is one."""
+        audit = self._access.audit
+        if audit is not None:
+            audit.tell(
+                event, self._port, request.remote or "", user, request=f"{request.method} {request.path}", **more
+            )
 
 
 class _TooMany(asyncio.Protocol):

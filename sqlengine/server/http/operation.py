@@ -94,6 +94,7 @@ class Operation:
         self.seconds: float | None = None
         """How long it has taken, once it has given its result."""
         self._result: Result | None = None
+        self._rows: int | None = None
         self._timer = self._loop.call_later(seconds, self._end, "TIMEOUT") if seconds > 0 else None
         self._thread = threading.Thread(target=self._run, name="statement of a client", daemon=True)
         self._thread.start()
@@ -101,8 +102,10 @@ class Operation:
     # --- on its thread
 
     def _run(self) -> None:
+        began = time.perf_counter()
         try:
             self._session.take_turn(self)
+            began = time.perf_counter()
             result = self._result = self._begun()
             if self.status in _OVER:
                 result.cancel()
@@ -110,6 +113,7 @@ class Operation:
             for batch in self._batches(result):
                 if not self._put(batch):
                     break
+                self._rows = (self._rows or 0) + len(batch)
             self._over("FINISHED")
         except BaseException as error:
             self.error = error
@@ -120,7 +124,17 @@ class Operation:
             self._result = None
             with self._changed:
                 self._done = True
+            self._write_down(time.perf_counter() - began)
             self._tell()
+
+    def _write_down(self, seconds: float) -> None:
+        """In the audit, where there is one."""
+        trail = self._session.trail
+        if trail is not None:
+            canceled = self.status not in ("FINISHED", "ERROR")
+            trail.statement(
+                self.text, seconds, rows=self._rows, error=None if canceled else self.error, canceled=canceled
+            )
 
     def _begun(self) -> Result:
         try:

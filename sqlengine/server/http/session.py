@@ -19,6 +19,7 @@ from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import session_nodes as sn
 from sqlengine.parse import statement_nodes as st
+from sqlengine.server.audit import Trail
 from sqlengine.server.http.operation import Operation, job_hex
 from sqlengine.server.http.refused import Refused
 
@@ -49,14 +50,22 @@ class HttpSession:
         environment: its own.
         properties: its first settings. What means nothing here is kept for the client to ask for.
         missing: the status of HTTP for what is not there.
+        trail: where its statements are written down, if they are.
     """
 
     def __init__(
-        self, environment: TableEnvironment, properties: Mapping[str, str], name: str | None, *, missing: int
+        self,
+        environment: TableEnvironment,
+        properties: Mapping[str, str],
+        name: str | None,
+        *,
+        missing: int,
+        trail: Trail | None = None,
     ) -> None:
         self.handle = str(uuid.uuid4())
         self.name = name
         self.missing = missing
+        self.trail = trail
         self.environment = environment
         self.operations: dict[str, Operation] = {}
         self.used = time.monotonic()
@@ -113,6 +122,10 @@ class HttpSession:
     def _operation(self, work: Callable[[], Result], text: str, seconds: float) -> Operation:
         if len(self.operations) >= _MOST_OPERATIONS:
             raise Refused(self.missing, f"the session has {_MOST_OPERATIONS} operations; close some first")
+        authority = self.environment.session.authority
+        limit = None if authority is None else authority.role.limits.milliseconds
+        if limit is not None:
+            seconds = min(seconds or limit / 1000, limit / 1000)
         with self._turns:
             operation = Operation(self, work, text, seconds)
             self._waiting.append(operation)
@@ -167,7 +180,15 @@ class HttpSession:
         with self._turns:
             while self._waiting:
                 self._turns.wait()
-            self._execute(text, {})
+            began = time.perf_counter()
+            try:
+                self._execute(text, {})
+            except BaseException as error:
+                if self.trail is not None:
+                    self.trail.statement(text, time.perf_counter() - began, error=error)
+                raise
+            if self.trail is not None:
+                self.trail.statement(text, time.perf_counter() - began)
 
     def suggestions(self, text: str, position: int) -> list[Suggestion]:
         """What may be typed at a position, the best first."""

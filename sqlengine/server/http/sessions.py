@@ -37,6 +37,7 @@ class Sessions:
         environment: a session of the database; each session of a client gets one of its own, and is that user's alone.
         access: knows how many sessions a role may have.
         missing: the status of HTTP for a session that is not there.
+        port: its name in the audit.
         idle_seconds: a session that nobody uses for so long is closed.
         most: so many at once.
     """
@@ -47,12 +48,14 @@ class Sessions:
         access: Access,
         *,
         missing: int,
+        port: str,
         idle_seconds: float = IDLE_SECONDS,
         most: int = _MOST_SESSIONS,
     ) -> None:
         self._environment = environment
         self._access = access
         self._missing = missing
+        self._port = port
         self._idle_seconds = idle_seconds
         self._most = most
         self.sessions: dict[str, HttpSession] = {}
@@ -69,8 +72,8 @@ class Sessions:
         for handle in tuple(self.sessions):
             await self._end(handle)
 
-    def open(self, properties: Mapping[str, str], name: str | None) -> HttpSession:
-        """A session of whoever asks. Raises Refused when there are too many."""
+    def open(self, properties: Mapping[str, str], name: str | None, client: str) -> HttpSession:
+        """A session of whoever asks, from an address. Raises Refused when there are too many."""
         if len(self.sessions) >= self._most:
             raise Refused(
                 self._missing, f"there are {self._most} sessions already; close some, or wait until they time out"
@@ -82,8 +85,12 @@ class Sessions:
             raise Refused(self._missing, f'the role "{who.user}" has {error} connections already') from None
         environment = self._environment.new_session()
         act_for(environment.session, who)
-        session = HttpSession(environment, properties, name, missing=self._missing)
+        audit = self._access.audit
+        trail = None if audit is None else audit.of(self._port, client, who.user)
+        session = HttpSession(environment, properties, name, missing=self._missing, trail=trail)
         session.on_close = release
+        if trail is not None:
+            trail.tell("connected")
         self.sessions[session.handle] = session
         return session
 
@@ -103,6 +110,8 @@ class Sessions:
         session = self.sessions.pop(handle)
         session.stop()
         await in_thread(session.close)
+        if session.trail is not None:
+            session.trail.tell("disconnected")
 
     async def close_idle(self, now: float) -> None:
         """Close the sessions that nobody has used for too long, as of `now` (of `time.monotonic`)."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from runtime.core.errors import SqlEngineError
 from runtime.core.logs import Log
 from sqlengine.server.postgres import messages as m
+from sqlengine.server.postgres.copy_in import take_copy
 from sqlengine.server.postgres.copying import BINARY_END, BINARY_SIGNATURE, copy_header, copy_piece, first_binary_piece
 from sqlengine.server.postgres.encoding import encoded, formats_for
 from sqlengine.server.postgres.engine import EngineStatement
@@ -60,6 +62,7 @@ class Connection:
         self.session = session_of(self)
         self._quick = QuickLookups(self.session, wire, server.lookups, self._bound, self._tell_error)
         self._loop = asyncio.get_running_loop()
+        self._text, self._began = "", 0.0
         wire.on_lost = self._lost
 
     # --- its life
@@ -114,6 +117,10 @@ class Connection:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._thread, work)
+
+    async def _in_session(self, work: Callable[[], T]) -> T:
+        """A piece of the statement at hand."""
+        return await self._in_thread(lambda: self.session.run(work))
 
     # --- telling
 
@@ -182,15 +189,18 @@ class Connection:
         """A statement of a Query message from its text to its tag; whether it has succeeded."""
         session = self.session
         timer = self._begin()
+        portal = None
         try:
-            outcome = await self._in_thread(lambda: session.run(lambda: self._read_and_run(text)))
-            await self._deliver(Portal(outcome), None, (), offset, described=False)
+            portal = Portal(await self._in_thread(lambda: session.run(lambda: self._read_and_run(text))))
+            await self._deliver(portal, None, (), offset, described=False)
         except Exception as error:
             session.transaction.fail()
+            self._write_down(text, portal, error)
             self._tell_error(error, offset)
             return False
         finally:
             self._end(timer)
+        self._write_down(text, portal)
         return True
 
     def _read_and_run(self, text: str) -> Outcome:
@@ -203,10 +213,17 @@ class Connection:
 
     def _begin(self) -> asyncio.TimerHandle | None:
         self.session.begin_statement()
+        self._began = time.perf_counter()
         timeout = self.session.timeout
-        if timeout is None:
-            return None
-        return self._loop.call_later(timeout, self.cancel, "canceling statement due to statement timeout")
+        return None if timeout is None else self._loop.call_later(timeout[0], self.cancel, timeout[1])
+
+    def _write_down(self, text: str, portal: Portal | None, error: Exception | None = None) -> None:
+        """In the audit, where there is one. `portal`: how many rows were sent, as far as it has begun to give some."""
+        session = self.session
+        if session.trail is not None:
+            rows = None if portal is None or portal.outcome.columns is None else portal.count
+            seconds, canceled = time.perf_counter() - self._began, session.cancelled is not None
+            session.trail.statement(text, seconds, rows=rows, error=error, canceled=canceled)
 
     def _end(self, timer: asyncio.TimerHandle | None) -> None:
         if timer is not None:
@@ -233,6 +250,8 @@ class Connection:
         except Exception as error:
             self.session.transaction.fail()
             self.session.skips = True
+            if type_ in b"PE":
+                self._write_down(self._text, None, error)
             self._tell_error(error, offset)
         finally:
             if type_ in b"PE":
@@ -240,6 +259,7 @@ class Connection:
 
     async def _parse(self, payload: m.Payload) -> None:
         name, text = payload.text(), payload.text()
+        self._text = text
         given = [type_by_oid(payload.int32() & 0xFFFFFFFF) for _ in range(payload.count())]
         payload.end()
         if name and name in self.session.statements:
@@ -261,7 +281,7 @@ class Connection:
             except SqlEngineError as error:
                 error.span = error.span if error.span is None else error.span.shift(offset)
                 raise
-        named = session.statements[name] = Named(statement, given)
+        named = session.statements[name] = Named(text, statement, given)
         if isinstance(statement, EngineStatement) and statement.is_query:
             session.remember((text, *given), named)
         self._wire.send(m.message(b"1"))
@@ -335,10 +355,12 @@ class Connection:
     async def _execute(self, payload: m.Payload) -> None:
         name, most = payload.text(), payload.int32()
         payload.end()
-        session = self.session
+        session, self._text = self.session, ""
         portal = session.portals.get(name)
+        begins = portal is None
         if portal is None:
             named = self._portal_statement(name)
+            self._text = named.text
             values, statement = self._bound[name][1], named.statement
             if statement is None:
                 self._wire.send(m.message(b"I"))
@@ -348,10 +370,13 @@ class Connection:
             outcome = await self._in_thread(lambda: session.run(lambda: self._run_and_learn(named, statement, values)))
             portal = session.portals[name] = Portal(outcome)
         await self._deliver(portal, most if most > 0 else None, self._formats.get(name, ()), 0, described=True)
+        if begins:
+            self._write_down(self._text, portal)
 
     def _run_and_learn(self, named: Named, statement: Statement, values: Sequence[Any]) -> Outcome:
         outcome = statement.run(values)
-        self._quick.learn(named)
+        if self.session.looks_up_quickly:
+            self._quick.learn(named)
         return outcome
 
     def _close(self, payload: m.Payload) -> None:
@@ -379,7 +404,7 @@ class Connection:
         if isinstance(outcome.pieces, Subscription):
             outcome.pieces.when_behind(lambda: self._loop.call_soon_threadsafe(self._drop))
         if outcome.copy_in is not None:
-            await self._take_copy(outcome)
+            await take_copy(outcome, self._wire, self._in_session, self._in_thread)
         elif outcome.columns is not None:
             if outcome.copy_out is not None:
                 self._begin_copy(outcome)
@@ -438,54 +463,6 @@ class Connection:
         self._wire.send(m.copy_out(len(outcome.columns), copying.format == "binary"))
         if copying.header and copying.format != "binary":
             self._wire.send(m.message(b"d", copy_header(outcome.columns, copying) + b"\n"))
-
-    async def _take_copy(self, outcome: Outcome) -> None:
-        """Rows from the client, until it says that they end. Raises what makes them no rows; the rest is passed over."""
-        take = outcome.copy_in
-        assert take is not None and outcome.copy_out is not None
-        self._wire.send(m.copy_in(outcome.copy_in_columns, outcome.copy_out.format == "binary"))
-        await self._wire.drain()
-        failure: Exception | None = None
-        gathered = bytearray()
-        while True:
-            read = await self._wire.read()
-            if read is None:
-                raise PgError("08006", "the client has gone within COPY")
-            type_, payload = read
-            if type_ in (b"H", b"S"):
-                continue
-            if type_ == b"f":
-                failure = failure or PgError("57014", f"COPY from stdin failed: {payload.text()}")
-            elif type_ not in (b"d", b"c"):
-                raise m.Malformed(f"a message of type {type_!r} within COPY")
-            if type_ == b"d" and failure is None:
-                gathered += payload.take(payload.left)
-                if len(gathered) < _GATHERED:
-                    continue
-            data, gathered = bytes(gathered), bytearray()
-            if failure is None:
-                failure = await self._fed(take, data, type_ == b"c")
-            if type_ != b"d":
-                break
-        if failure is not None:
-            if outcome.stop is not None:
-                await self._in_thread(outcome.stop)
-            raise failure
-
-    async def _fed(self, take: Callable[[bytes | None], int], data: bytes, ended: bool) -> Exception | None:
-        session = self.session
-        try:
-            if data:
-                await self._in_thread(lambda: session.run(lambda: take(data)))
-            if ended:
-                await self._in_thread(lambda: session.run(lambda: take(None)))
-        except Exception as error:
-            return error
-        return None
-
-
-_GATHERED = 1024 * 1024
-"""CopyData of a client are often a line each: so many bytes are taken at once."""
 
 
 def _changes_rows(part: tuple[int, str]) -> bool:

@@ -6,6 +6,8 @@ import asyncio
 import hmac
 import itertools
 import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from runtime.core.errors import SqlEngineError, did_you_mean
 from runtime.core.logs import Log
@@ -13,6 +15,7 @@ from sqlengine.api.environment import TableEnvironment
 from sqlengine.database.acting import act_for
 from sqlengine.roles.authority import Authority
 from sqlengine.server.access import Access, TooMany
+from sqlengine.server.audit import Trail
 from sqlengine.server.feeds import Feeds
 from sqlengine.server.lookups import Indices
 from sqlengine.server.postgres import messages as m
@@ -113,8 +116,24 @@ class PostgresServer:
     async def _greeted(self, wire: Wire) -> Hello | Cancelled | None:
         hello = await greet(wire, self._tls, needs_tls=self._needs_tls)
         if isinstance(hello, Hello):
-            await authenticate(wire, hello.user, self._access)
+            with self._told_if_refused(wire, hello.user):
+                await authenticate(wire, hello.user, self._access)
         return hello
+
+    def _trail(self, wire: Wire, user: str) -> Trail | None:
+        audit = self._access.audit
+        return None if audit is None else audit.of("postgres", wire.peer, user)
+
+    @contextmanager
+    def _told_if_refused(self, wire: Wire, user: str) -> Iterator[None]:
+        """Who is sent away stands in the audit."""
+        try:
+            yield
+        except (PgError, SqlEngineError) as error:
+            trail = self._trail(wire, user)
+            if trail is not None:
+                trail.tell("refused", reason=str(error))
+            raise
 
     def _cancel(self, asked: Cancelled) -> None:
         """A wrong secret is not answered, as nothing is."""
@@ -137,29 +156,41 @@ class PostgresServer:
         )
 
     async def _connected(self, wire: Wire, hello: Hello) -> None:
+        authority = self._access.authority(hello.user)
+        with self._told_if_refused(wire, hello.user):
+            database = self._database_of(hello)
+            release = self._let_in(hello, authority)
+        trail = self._trail(wire, hello.user)
+        try:
+            if trail is not None:
+                trail.tell("connected")
+            await self._connection(wire, hello, database, authority, trail)
+        finally:
+            release()
+            if trail is not None:
+                trail.tell("disconnected")
+
+    def _let_in(self, hello: Hello, authority: Authority) -> Callable[[], None]:
+        """Count a connection; gives what counts it no more. Raises PgError 53300."""
         if len(self._connections) >= self._most:
             raise PgError("53300", "sorry, too many clients already", hint=f"at most {self._most} may be connected")
-        database = self._database_of(hello)
-        authority = self._access.authority(hello.user)
         try:
-            release = self._access.connect(authority)
+            return self._access.connect(authority)
         except TooMany as error:
             raise PgError(
                 "53300",
                 f'too many connections for role "{hello.user}"',
                 hint=f"at most {error} may be connected: ALTER ROLE .. CONNECTION LIMIT",
             ) from None
-        try:
-            await self._connection(wire, hello, database, authority)
-        finally:
-            release()
 
-    async def _connection(self, wire: Wire, hello: Hello, database: str, authority: Authority) -> None:
+    async def _connection(
+        self, wire: Wire, hello: Hello, database: str, authority: Authority, trail: Trail | None
+    ) -> None:
         def session_of(connection: Connection) -> ClientSession:
             environment = self._environment.new_session()
             act_for(environment.session, authority)
             session = ClientSession(
-                environment, self._catalogues, self._feeds, connection.number, connection.tell_setting
+                environment, self._catalogues, self._feeds, connection.number, connection.tell_setting, trail
             )
             if database != environment.session.catalogs.current_catalog:
                 environment.execute_sql(f"USE CATALOG `{database.replace('`', '``')}`")

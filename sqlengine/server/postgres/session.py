@@ -10,6 +10,8 @@ from runtime.core.cancellation import Cancellation
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.database.session import TIME_ZONE
 from sqlengine.parameters.point_lookup import PointLookup
+from sqlengine.roles.limits import NO_LIMITS, Limits
+from sqlengine.server.audit import Trail
 from sqlengine.server.feeds import Feeds
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.commands import read as read_command
@@ -32,7 +34,8 @@ _MOST_RECENT = 100
 class Named:
     """A statement of Parse: by name, with its text for errors, and the types that the client says its parameters have."""
 
-    def __init__(self, statement: Statement | None, given: list[PgType | None]) -> None:
+    def __init__(self, text: str, statement: Statement | None, given: list[PgType | None]) -> None:
+        self.text = text
         self.statement = statement
         """None for a text without a statement."""
         known = [] if statement is None else list(statement.parameters)
@@ -52,6 +55,7 @@ class ClientSession:
         feeds: what subscriptions read, shared, too.
         number: of the connection.
         changed: called with each setting that the client must be told of.
+        trail: where its statements are written down, if they are.
     """
 
     def __init__(
@@ -61,8 +65,10 @@ class ClientSession:
         feeds: Feeds,
         number: int,
         changed: Callable[[str, str], object],
+        trail: Trail | None = None,
     ) -> None:
         self.number = number
+        self.trail = trail
         self.environment = environment
         self.settings = Settings(changed)
         self.transaction = Transaction(environment)
@@ -162,10 +168,23 @@ class ClientSession:
             self.set(name, None)
 
     @property
-    def timeout(self) -> float | None:
-        """Seconds that a statement may take; None for ever."""
+    def timeout(self) -> tuple[float, str] | None:
+        """Seconds that a statement may take, and why it ends then; None for ever."""
         found = milliseconds(self.settings.get("statement_timeout"))
-        return found / 1000 if found else None
+        limit = self._limits.milliseconds
+        if limit is not None and (not found or limit <= found):
+            return limit / 1000, f"canceling statement due to the statement limit of the role, {limit / 1000:g} s"
+        return (found / 1000, "canceling statement due to statement timeout") if found else None
+
+    @property
+    def _limits(self) -> Limits:
+        authority = self.environment.session.authority
+        return NO_LIMITS if authority is None else authority.role.limits
+
+    @property
+    def looks_up_quickly(self) -> bool:
+        """Whether lookups by key may pass by all that counts and tells statements."""
+        return self.trail is None and self._limits.rows is None
 
     # --- prepared statements and cursors
 

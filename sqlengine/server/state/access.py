@@ -9,7 +9,7 @@ from pyarrow import flight
 
 from sqlengine.roles.authority import Authority
 from sqlengine.server.access import Access
-from sqlengine.server.proofs import Proofs
+from sqlengine.server.proofs import Proofs, user_of
 from sqlengine.state.failures import NotAllowed
 
 __all__ = ["Caller", "FlightAccess"]
@@ -35,6 +35,7 @@ class FlightAccess(flight.ServerMiddlewareFactory):
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self.audit = access.audit
         self._proofs = Proofs(access)
 
     def start_call(self, info: Any, headers: Mapping[str, Sequence[str | bytes]]) -> Caller:
@@ -46,5 +47,7 @@ class FlightAccess(flight.ServerMiddlewareFactory):
         else:
             found = self._access.by_nothing()
         if found is None:
+            if self.audit is not None:
+                self.audit.tell("refused", "state", "", user_of(header), reason="no right user, password or token")
             raise flight.FlightUnauthenticatedError(f"{NotAllowed.code} a user and a password, or a token, are needed")
         return Caller(found)

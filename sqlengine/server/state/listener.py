@@ -122,6 +122,7 @@ class _Flight(flight.FlightServerBase):
         self, requests: Requests, host: str, port: int, access: FlightAccess, tls: tuple[bytes, bytes] | None
     ) -> None:
         self._requests = requests
+        self._audit = access.audit
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         super().__init__(
             f"grpc+tcp://{address}" if tls is None else f"grpc+tls://{address}",
@@ -133,7 +134,16 @@ class _Flight(flight.FlightServerBase):
         data = ticket.ticket
         with _told(lambda: unpacked(data)[0].request):
             answer = self._requests.answer(data, _who(context))
+        self._write_down(data, context)
         return flight.GeneratorStream(answer.schema, _pieces(answer))
+
+    def _write_down(self, data: bytes, context: Any) -> None:
+        """In the audit, where there is one."""
+        if self._audit is not None:
+            ask, keys = unpacked(data)
+            state = ask.of if not ask.state else f"{ask.of} {ask.state}"
+            many = None if keys is None else keys.num_rows
+            self._audit.tell("read", "state", context.peer(), _who(context).user, state=state, keys=many)
 
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         with _told():

@@ -61,7 +61,7 @@ class WebServer:
         access: Access,
         tls: Tls | None = None,
     ) -> None:
-        self._sessions = Sessions(environment, access, missing=_MISSING, most=_MOST_SESSIONS)
+        self._sessions = Sessions(environment, access, missing=_MISSING, port="web", most=_MOST_SESSIONS)
         self._log = RecentLog()
         streams = Streams()
         monitoring = Monitoring(environment, self._log)
@@ -74,8 +74,9 @@ class WebServer:
             Route("GET", "/api/v1/openapi.json", self._describe, "describe", "This description.", "Description"),
         ]
         self._listener = HttpListener(
-            HttpAccess(access), refusal, failure, tls=tls, most_bytes=_MOST_BYTES, open_paths=HEALTH
-        )
+            HttpAccess(access), refusal, failure, tls=tls, most_bytes=_MOST_BYTES, open_paths=HEALTH, port="web",
+            operates="/api/v1/jobs",
+        )  # fmt: skip
         application = self._listener.application
         for route in self.routes:
             application.router.add_route(route.method, route.path, route.handler)

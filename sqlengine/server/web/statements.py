@@ -72,7 +72,7 @@ class Statements:
         ]  # fmt: skip
 
     async def open(self, request: web.Request) -> web.Response:
-        session = self._sessions.open({}, None)
+        session = self._sessions.open({}, None, request.remote or "")
         return answer({"session": session.handle}, 201)
 
     async def close(self, request: web.Request) -> web.Response:

@@ -85,7 +85,7 @@ class Contents:
         for role in (*known.values(), *others.values()):
             oid = _role_oid(role.name)
             until = None if role.valid_until is None else dt.datetime.fromtimestamp(role.valid_until / 1000, dt.UTC)
-            limit = -1 if role.connections is None else role.connections
+            limit = -1 if role.limits.connections is None else role.limits.connections
             common = {
                 "rolsuper": role.superuser, "rolinherit": True, "rolcreaterole": role.superuser or role.create_role,
                 "rolcreatedb": role.superuser, "rolcanlogin": role.login, "rolreplication": False, "rolconnlimit": limit,
