@@ -21,6 +21,7 @@ CONNECTORS = {
     "values": "connectors.values.table:VALUES",
 }
 FORMATS = {
+    "avro": "connectors.formats.avro:AVRO",
     "canal-json": "connectors.formats.canal:CANAL_JSON",
     "csv": "connectors.formats.csv:CSV",
     "debezium-json": "connectors.formats.debezium:DEBEZIUM_JSON",

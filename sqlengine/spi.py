@@ -118,7 +118,17 @@ from runtime.spi.abilities import (
     TellsStoredColumns,
 )
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable
-from runtime.spi.format import Decoded, Decoder, Encoder, Format
+from runtime.spi.format import (
+    Decoded,
+    DecodedMessages,
+    Decoder,
+    Encoder,
+    Format,
+    MessageFormat,
+    PayloadDecoder,
+    PayloadEncoder,
+    Payloads,
+)
 from runtime.spi.lookup import AsyncLookupTable, LookupTable
 from runtime.spi.model import Model, ModelProvider, ModelRequest
 from runtime.spi.reader import (
@@ -322,4 +332,9 @@ __all__ = [
     "timestamp",
     "timestamp_ltz",
     "varchar",
+    "DecodedMessages",
+    "MessageFormat",
+    "PayloadDecoder",
+    "PayloadEncoder",
+    "Payloads",
 ]

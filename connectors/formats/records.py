@@ -25,6 +25,7 @@ __all__ = [
     "malformed_error",
     "rows_of_elements",
     "shown_bytes",
+    "shown_hex",
     "too_long",
     "valid_utf8",
 ]
@@ -50,6 +51,11 @@ def shown_bytes(raw: bytes) -> str:
     """The text of a rejected record, cut off where it is long."""
     text = raw[:_KEPT_BYTES].decode("utf-8", "replace")
     return text if len(raw) <= _KEPT_BYTES else text + "..."
+
+
+def shown_hex(raw: bytes) -> str:
+    """The bytes of a rejected record that is no text, cut off where it is long."""
+    return f"x'{raw[: _KEPT_BYTES // 2].hex()}'" + ("..." if len(raw) > _KEPT_BYTES // 2 else "")
 
 
 def too_long(most: int) -> str:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.formats.message_rows import encoded_messages
 from connectors.kafka import client
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
-from runtime.spi.format import Encoder
 
 if TYPE_CHECKING:
     from connectors.kafka.sink import KafkaSink
@@ -53,11 +53,11 @@ class MessageEncoder:
         """
         sink = self._sink
         values = self.values(batch)
-        keys: Sequence[bytes | None] = [None] * len(batch)
+        keys = pa.nulls(len(batch), pa.large_binary())
         if sink.key_format is not None:
-            encoder = sink.key_format.encoder(sink.columns.in_key, sink.time_zone)
             names = sink.columns.key.names
-            keys = _encoded(encoder, ChangelogBatch(batch.select([sink.schema.index_of(n) for n in names]).rows))
+            part = ChangelogBatch(batch.select([sink.schema.index_of(n) for n in names]).rows)
+            keys = encoded_messages(sink.key_format, sink.columns.in_key, part, sink.time_zone)
         self._check(values, keys)
         given = {key: batch.column(sink.schema.index_of(name)) for name, key in sink.columns.metadata}
         at = pa.array(np.zeros(len(batch), np.int64))
@@ -67,20 +67,20 @@ class MessageEncoder:
         headers = given["headers"].cast(_HEADERS) if "headers" in given else pa.nulls(len(batch), _HEADERS)
         targets = pa.array(self._targets(len(batch)), pa.int32())
         self._made += len(batch)
-        binary = pa.large_binary()
-        columns = [pa.array(values, binary), pa.array(keys, binary), at, headers, targets]
+        columns = [values, keys, at, headers, targets]
         return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
-    def values(self, batch: ChangelogBatch) -> Sequence[bytes | None]:
-        """The values of the messages; None is a message without one."""
+    def values(self, batch: ChangelogBatch) -> pa.Array:
+        """The values of the messages, large_binary; NULL is a message without one."""
         sink = self._sink
-        return _encoded(sink.format.encoder(sink.columns.value, sink.time_zone), self._part(batch))
+        return encoded_messages(sink.format, sink.columns.value, self._part(batch), sink.time_zone)
 
     def _part(self, batch: ChangelogBatch) -> ChangelogBatch:
         return batch.select([self._sink.schema.index_of(n) for n in self._sink.columns.value.names])
 
-    def _check(self, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
-        longest = max((len(v or b"") + len(k or b"") for v, k in zip(values, keys, strict=True)), default=0)
+    def _check(self, values: pa.Array, keys: pa.Array) -> None:
+        lengths = [pc.fill_null(pc.binary_length(part), 0) for part in (values, keys)]
+        longest = pc.max(pc.add(*lengths)).as_py() or 0
         if longest + _OVERHEAD > self._most:
             raise ConnectorError(
                 f"a message for {self._sink.topic} has {longest} bytes, {self._most - _OVERHEAD} is the most",
@@ -113,12 +113,3 @@ def produce(producer: Any, topic: str, messages: pa.RecordBatch, full: Callable[
                 producer.poll(_FULL_SECONDS)
                 full()
     producer.poll(0)
-
-
-def _encoded(encoder: Encoder, batch: ChangelogBatch) -> list[bytes]:
-    """Each row as a message: the lines of the encoded block, or, when a text has a line end, row by row."""
-    block = encoder.encode(batch)
-    lines = block.split(b"\n")
-    if len(lines) == len(batch) + 1:
-        return lines[:-1]
-    return [encoder.encode(batch.slice(i, 1))[:-1] for i in range(len(batch))]

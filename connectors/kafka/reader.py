@@ -9,6 +9,7 @@ from typing import Any
 from connectors.kafka import client
 from connectors.kafka.messages import MessageDecoder
 from connectors.kafka.options import Place
+from connectors.kafka.received import received_objects
 from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
@@ -70,7 +71,8 @@ class KafkaReader:
             messages = self._messages(min(max_rows, _MOST_AT_ONCE))
             if not messages:
                 return None
-            self._take(messages[0].offset(), self._decoder.decode(messages))
+            received = received_objects(self._topic, self._partition, messages, self._decoder.wants_headers)
+            self._take(int(received.offsets[0]), self._decoder.decode(received))
         return self._pending.take(max_rows)
 
     def _take(self, offset: int, rows: ChangelogBatch | None) -> None:

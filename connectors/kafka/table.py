@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from connectors.formats.message_rows import check_format, is_message_format
 from connectors.kafka import client
 from connectors.kafka.messages import METADATA, MessageColumns, MessageDecoder
 from connectors.kafka.options import (
@@ -205,7 +206,7 @@ def _format(request: TableRequest, name: str, under: str) -> Format:
     found = request.registry.format(
         name, {k.removeprefix(under): v for k, v in request.options.items() if k.startswith(under)}
     )
-    if not getattr(found, "line_based", False) or getattr(getattr(found, "dialect", None), "header", False):
+    if not is_message_format(found):
         raise UnsupportedError(
             f"format '{name}'{' with a header' if name == 'csv' else ''} is one of files, not of messages",
             code="E1643",
@@ -275,7 +276,7 @@ def kafka_source(request: TableRequest, kind: type[KafkaSource] = KafkaSource) -
             raise OptionError(f"connector 'kafka' has no metadata '{key}'", hint=did_you_mean(key, METADATA))
     columns = _columns(request, options, key_format)
     # A format refuses columns that it cannot hold before anything is read.
-    format_.decoder(columns.value, request.time_zone)
+    check_format(format_, columns.value, request.time_zone)
     return kind(
         request.name,
         topics,
@@ -307,7 +308,7 @@ def kafka_sink(request: TableRequest, kind: type[KafkaSink] = KafkaSink) -> Kafk
                 f"connector 'kafka' cannot write metadata column '{key}'", hint="declare it VIRTUAL, or leave it out"
             )
     columns = _columns(request, options, key_format)
-    format_.encoder(columns.value, request.time_zone)
+    check_format(format_, columns.value, request.time_zone, writes=True)
     return kind(
         request.name,
         topic,

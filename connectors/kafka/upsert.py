@@ -6,11 +6,11 @@ holds the table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors.kafka.messages import METADATA, MessageDecoder, UpsertDecoder
 from connectors.kafka.options import (
@@ -88,11 +88,10 @@ class _UpsertEncoder(MessageEncoder):
             batch = batch.filter(batch.kinds != UPDATE_BEFORE)
         return super().encode(batch)
 
-    def values(self, batch: ChangelogBatch) -> Sequence[bytes | None]:
-        values = [*super().values(ChangelogBatch(batch.rows))]
-        for place in np.flatnonzero(batch.kinds_or_inserts() == DELETE).tolist():
-            values[place] = None
-        return values
+    def values(self, batch: ChangelogBatch) -> pa.Array:
+        values = super().values(ChangelogBatch(batch.rows))
+        deleted = pa.array(batch.kinds_or_inserts() == DELETE)
+        return pc.if_else(deleted, pa.scalar(None, values.type), values)
 
 
 def _as_kafka(request: TableRequest) -> TableRequest:

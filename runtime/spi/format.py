@@ -3,14 +3,28 @@ from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
 from runtime.spi.reader import RejectedRow
 
-__all__ = ["Decoded", "Decoder", "Encoder", "Format"]
+__all__ = [
+    "Decoded",
+    "DecodedMessages",
+    "Decoder",
+    "Encoder",
+    "Format",
+    "MessageFormat",
+    "PayloadDecoder",
+    "PayloadEncoder",
+    "Payloads",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +38,7 @@ class Decoded:
     whole: int = 0
 
 
+@runtime_checkable
 class Decoder(Protocol):
     """Bytes to rows. Keeps what belongs to a file (a header), so there is one per file or split."""
 
@@ -59,3 +74,79 @@ class Format(Protocol):
         ...
 
     def encoder(self, schema: Schema, time_zone: str) -> Encoder: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """The bytes of messages: message `i` is `data[starts[i]:ends[i]]`. `data` is uint8, the others are int64 (n,)."""
+
+    data: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+    @staticmethod
+    def of(values: pa.Array) -> Payloads:
+        """Those of a large_binary array without NULLs."""
+        _, offsets, data = values.buffers()
+        if not len(values) or offsets is None:
+            return Payloads(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
+        bounds = np.frombuffer(offsets, np.int64, count=len(values) + 1, offset=8 * values.offset)
+        return Payloads(np.frombuffer(data or b"", np.uint8), bounds[:-1], bounds[1:])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def raw(self, index: int) -> bytes:
+        """The bytes of one message."""
+        return self.data[int(self.starts[index]) : int(self.ends[index])].tobytes()
+
+    def array(self) -> pa.Array:
+        """The messages as large_binary, copied. They must stand in order."""
+        count = len(self)
+        bounds = np.empty(2 * count + 1, np.int64)
+        bounds[0:-1:2], bounds[1::2], bounds[-1] = self.starts, self.ends, len(self.data)
+        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(self.data)]
+        gaps = pa.Array.from_buffers(pa.large_binary(), 2 * count, buffers)
+        return gaps.take(pa.array(np.arange(count, dtype=np.int64) * 2))
+
+    def take(self, indices: np.ndarray) -> Payloads:
+        """Those messages."""
+        return Payloads(self.data, self.starts[indices], self.ends[indices])
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedMessages:
+    """The rows of messages. `message_of_row`: the number of the message of each row, int64, ascending. `rejected`: messages
+    that are malformed, by number."""
+
+    batch: ChangelogBatch
+    message_of_row: np.ndarray
+    rejected: tuple[tuple[int, RejectedRow], ...]
+
+
+class PayloadDecoder(Protocol):
+    """Messages to rows."""
+
+    def decode_messages(self, payloads: Payloads) -> DecodedMessages:
+        """The rows of messages. Also raises an error that ends the job, such as ConnectorError for a registry that does not
+        answer."""
+        ...
+
+
+class PayloadEncoder(Protocol):
+    """Rows to messages."""
+
+    def encode_messages(self, batch: ChangelogBatch) -> pa.Array:
+        """A message for each row, large_binary."""
+        ...
+
+
+@runtime_checkable
+class MessageFormat(Format, Protocol):
+    """A format whose records know their length only from outside: each message is a record."""
+
+    def message_decoder(self, schema: Schema, wanted: Sequence[str], time_zone: str) -> PayloadDecoder:
+        """A decoder that gives the columns `wanted`, in that order, of messages that hold those of `schema`."""
+        ...
+
+    def message_encoder(self, schema: Schema, time_zone: str) -> PayloadEncoder: ...

@@ -14,12 +14,13 @@ import pytest
 from connector_tables import REGISTRY, Context, end, rows_of, sink, source
 from test_source_positions import inputs_of, numbers, put, stored
 
-from connectors.kafka.messages import _rows
+from connectors.formats.message_rows import MessageRows
 from connectors.listing import Listing
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FormatError, OptionError
 from runtime.core.schema import Schema
 from runtime.core.types import DATE, INT, STRING
+from runtime.spi.format import Payloads
 from runtime.spi.source import SourceTable
 from sqlengine import TableEnvironment
 
@@ -238,10 +239,11 @@ def test_a_quote_in_a_message_takes_nothing_from_the_next() -> None:
     schema = Schema.of(("a", INT), ("s", STRING))
     format_ = REGISTRY.formats.get("csv").create({"ignore-parse-errors": "true"})
     values = [b"1,x", b'2,"x', b'3,y"', b'4,"a\nb"', b"", b'5,"x"y', b"6,z", b'x","y', b"7,z"]
-    batch, of_row, rejected = _rows(format_.decoder(schema, "UTC"), format_, values, 1 << 20)
-    assert batch.column(0).to_pylist() == [1, 3, 4, 6, 7]
-    assert of_row.tolist() == [0, 2, 3, 6, 8]
-    assert [number for number, _ in rejected] == [1, 5, 7]
+    rows = MessageRows.of(format_, schema, schema.names, "UTC", 1 << 20)
+    found = rows.decode(Payloads.of(pa.array(values, pa.large_binary())))
+    assert found.batch.column(0).to_pylist() == [1, 3, 4, 6, 7]
+    assert found.message_of_row.tolist() == [0, 2, 3, 6, 8]
+    assert [number for number, _ in found.rejected] == [1, 5, 7]
 
 
 def test_files_that_are_left_out_are_told_once(tmp_path: Path) -> None:

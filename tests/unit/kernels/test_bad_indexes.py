@@ -9,6 +9,7 @@ import pytest
 from runtime.core.errors import InternalError
 from runtime.kernels.checksum import crc32
 from runtime.kernels.native import Kernel
+from tests.unit.kernels.avro_calls import of_avro
 from tests.unit.kernels.conftest import handles
 from tests.unit.kernels.match_calls import of_match, of_paths
 from tests.unit.kernels.test_native import of_index, of_lists, of_ranks, of_slots, of_strings, of_words
@@ -44,6 +45,8 @@ INDEXES = {
     "variant_members": [1, 3],
     "variant_elements": [1],
     "variant_parts": [1],
+    "avro_read": [4],
+    "avro_write": [2],
 }
 """The arguments that are indexes in every item: none of them may be outside."""
 
@@ -71,7 +74,18 @@ def calls(kernels: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Kern
     with monkeypatch.context() as patched:
         patched.setattr(Kernel, "__call__", noting)
         for rows in (70, 300):
-            for kind in (of_words, of_slots, of_ranks, of_strings, of_index, of_lists, of_match, of_paths, of_variants):
+            for kind in (
+                of_words,
+                of_slots,
+                of_ranks,
+                of_strings,
+                of_index,
+                of_lists,
+                of_match,
+                of_paths,
+                of_variants,
+                of_avro,
+            ):
                 kind(np.random.default_rng(rows), rows)
         of_index(np.random.default_rng(2), 1000)
         crc32(bytes(4099))

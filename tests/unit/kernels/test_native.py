@@ -21,6 +21,7 @@ from runtime.kernels.indexed import add_at, count_at, greatest_at, least_at, mar
 from runtime.kernels.key_codecs import WordLayout
 from runtime.kernels.radix import radix_argsort
 from runtime.kernels.ranking import contenders
+from tests.unit.kernels.avro_calls import of_avro
 from tests.unit.kernels.conftest import handles
 from tests.unit.kernels.match_calls import of_match, of_paths
 from tests.unit.kernels.variant_calls import of_variants
@@ -142,7 +143,7 @@ def of_lists(rng: np.random.Generator, rows: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "calls", [of_words, of_slots, of_ranks, of_strings, of_index, of_lists, of_match, of_paths, of_variants]
+    "calls", [of_words, of_slots, of_ranks, of_strings, of_index, of_lists, of_match, of_paths, of_variants, of_avro]
 )
 @pytest.mark.parametrize("rows", ROWS)
 def test_twins(
