@@ -143,6 +143,7 @@ from runtime.spi.reader import (
     RejectedRow,
     SkippedInput,
     SourceReader,
+    TurnReader,
     WatermarkReader,
 )
 from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry, TableRequest, check_options
@@ -311,6 +312,7 @@ __all__ = [
     "UnsupportedError",
     "UserError",
     "VirtualClock",
+    "TurnReader",
     "WatermarkReader",
     "array",
     "bool_option",

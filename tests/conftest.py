@@ -8,6 +8,7 @@ import pytest
 
 from tests.servers.kafka import kafka
 from tests.servers.postgres import postgres, postgres_server
+from tests.servers.s3 import s3_server
 
 __all__ = ["postgres", "postgres_server"]
 
@@ -23,6 +24,13 @@ def kafka_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`host:port` of a real broker of Kafka, started when a test first asks for it."""
     with kafka(tmp_path_factory.mktemp("kafka")) as servers:
         yield servers
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """The address of a server that speaks S3, started when a test first asks for it."""
+    with s3_server() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture

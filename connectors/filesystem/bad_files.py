@@ -8,7 +8,7 @@ from typing import Any
 from connectors.filesystem.files import FileEntry
 from connectors.filesystem.opening import shown_path
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import ConnectorError, FormatError
+from runtime.core.errors import ConnectorError, FormatError, UnavailableError
 from runtime.core.logs import connector_log
 from runtime.spi.reader import DictionaryReader, ReadContext, SkippedInput, SourceReader
 
@@ -24,6 +24,8 @@ def lenient_reader(entry: FileEntry, context: ReadContext, open_reader: Callable
     has ended. A position in another content is an error all the same (E3105)."""
     try:
         reader = open_reader()
+    except UnavailableError:
+        raise  # it may be read later
     except (ConnectorError, FormatError) as error:
         return _LenientReader(entry, context, None, error)
     return (_LenientReaderOfCodes if isinstance(reader, DictionaryReader) else _LenientReader)(entry, context, reader)
@@ -49,6 +51,8 @@ class _LenientReader:
         if self._failure is None and self._reader is not None:
             try:
                 return self._reader.poll(max_rows)
+            except UnavailableError:
+                raise
             except (ConnectorError, FormatError) as error:
                 self._failure = error
         assert self._failure is not None

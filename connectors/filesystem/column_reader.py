@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from connectors.filesystem.column_filters import ColumnFilter, passing
 from connectors.filesystem.limits import ReadLimits
-from connectors.filesystem.opening import plain_status, shown_path
+from connectors.filesystem.opening import shown_path
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import FileSystem
 from connectors.filesystem.text_file import FileStamp
 from connectors.formats.fitting import fit_columns
 from connectors.pending_rows import PendingRows
@@ -54,6 +56,7 @@ class ColumnFileReader(ABC):
         wanted: all columns that are read: those of `schema` and those that only filters need.
         time_zone: the session's.
         limits: what compressed columns may hold.
+        system: where the file is.
     Raises:
         ConnectorError: E3104 the file cannot be read, E3105 it has changed.
         FormatError: E3204 it is none of the format, E3206 it is damaged, E3207 it holds more than it may.
@@ -67,22 +70,29 @@ class ColumnFileReader(ABC):
         filters: Sequence[ColumnFilter],
         time_zone: str = "UTC",
         limits: ReadLimits = ReadLimits(),  # noqa: B008
+        system: FileSystem = LOCAL,
     ) -> None:
         self._path = path
+        self._system = system
+        self._bytes, status = system.open(path, in_order=False)
         self._time_zone = time_zone
         self._schema = schema
         self._wanted = wanted
         self._filters = filters
         self._limits = limits
-        self._stamp = FileStamp(path, plain_status(path))
-        with refusing_damage(path):
-            self._open()
-            names = list(self._names())
-            self._stored = [f.name for f in wanted if f.name in names]
-            self._groups = self._useful_groups()
-        twice = [name for name in self._stored if names.count(name) > 1]
-        if twice:
-            raise FormatError(f"{shown_path(path)} has more than one column {twice[0]}", code="E3205")
+        self._stamp = FileStamp(path, status)
+        try:
+            with refusing_damage(path):
+                self._open()
+                names = list(self._names())
+                self._stored = [f.name for f in wanted if f.name in names]
+                self._groups = self._useful_groups()
+            twice = [name for name in self._stored if names.count(name) > 1]
+            if twice:
+                raise FormatError(f"{shown_path(path)} has more than one column {twice[0]}", code="E3205")
+        except BaseException:
+            self._bytes.close()
+            raise
         self._at = 0
         self._given = 0
         self._skip = 0
@@ -194,6 +204,7 @@ class ColumnFileReader(ABC):
         self._batches = None
         self._pending.clear()
         self._at = len(self._groups)
+        self._bytes.close()
 
 
 def _uncolumned(rows: int) -> Iterator[pa.RecordBatch]:

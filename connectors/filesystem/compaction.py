@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from connectors.filesystem.files import visible_files
 from connectors.filesystem.line_owner import owners
 from connectors.filesystem.orc_reader import open_orc
 from connectors.filesystem.parquet_reader import open_parquet
 from connectors.filesystem.partition_names import refuse_links
 from connectors.filesystem.staged_files import remove_file, sync_folder
+from connectors.filesystem.systems.local import visible_files
 from connectors.filesystem.unpacking import is_packed
 from connectors.formats.csv import CsvFormat
 from connectors.formats.orc import check_times

@@ -16,6 +16,8 @@ from connectors.filesystem.column_reader import refusing_damage
 from connectors.filesystem.files import FileEntry
 from connectors.filesystem.orc_reader import open_orc
 from connectors.filesystem.parquet_reader import chunk_of, open_parquet
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import FileSystem
 from runtime.spi.statistics import ColumnStatistics, TableStatistics
 
 __all__ = ["footer_statistics"]
@@ -48,12 +50,12 @@ class _Footer:
     pieces: Mapping[str, tuple[_Piece, ...]]
 
 
-def footer_statistics(entries: Sequence[FileEntry], format_name: str) -> TableStatistics:
+def footer_statistics(entries: Sequence[FileEntry], format_name: str, system: FileSystem = LOCAL) -> TableStatistics:
     """Rows by the footers of the first files, the others by their size; what is known of columns when all files were
     opened. Raises ConnectorError or FormatError for a file that cannot be read."""
     opened = entries[:_FOOTERS]
     most = _CHUNKS // max(1, len(opened))
-    footers = [_footer(format_name, e.path, e.size, e.modified, most) for e in opened]
+    footers = [_footer(format_name, system, e.path, e.size, e.modified, most) for e in opened]
     rows, size = sum(f.rows for f in footers), sum(e.size for e in opened)
     if len(opened) < len(entries):
         return TableStatistics(rows=rows * sum(e.size for e in entries) / size if size else 0.0)
@@ -64,20 +66,20 @@ def footer_statistics(entries: Sequence[FileEntry], format_name: str) -> TableSt
 
 
 @lru_cache(maxsize=256)
-def _footer(format_name: str, path: str, size: int, modified: int, most: int) -> _Footer:
+def _footer(format_name: str, system: FileSystem, path: str, size: int, modified: int, most: int) -> _Footer:
     """Read once for each version of a file (`size`, `modified`): a planner asks again and again. Nothing is told of columns
     that have more than `most` pieces together."""
     with refusing_damage(path):
-        return _READERS[format_name](path, most)
+        return _READERS[format_name](path, system, most)
 
 
-def _orc_footer(path: str, most: int) -> _Footer:
+def _orc_footer(path: str, system: FileSystem, most: int) -> _Footer:
     # Arrow tells nothing of the statistics of ORC's columns.
-    return _Footer(int(open_orc(path).nrows), {})
+    return _Footer(int(open_orc(path, system).nrows), {})
 
 
-def _parquet_footer(path: str, most: int) -> _Footer:
-    with open_parquet(path) as file:
+def _parquet_footer(path: str, system: FileSystem, most: int) -> _Footer:
+    with open_parquet(path, system) as file:
         metadata = file.metadata
         groups = [g for g in range(metadata.num_row_groups) if metadata.row_group(g).num_rows]
         # The leaves of a nested column have paths of several names.
@@ -175,4 +177,4 @@ def _seen(distinct: float, rows: float, more: float) -> float:
     return -math.expm1(-more / low) * low
 
 
-_READERS: Mapping[str, Callable[[str, int], _Footer]] = {"orc": _orc_footer, "parquet": _parquet_footer}
+_READERS: Mapping[str, Callable[[str, FileSystem, int], _Footer]] = {"orc": _orc_footer, "parquet": _parquet_footer}

@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import pyarrow.orc as orc
-
 from connectors.filesystem.column_reader import refusing_damage
-from connectors.filesystem.files import FileEntry, list_files, local_path
+from connectors.filesystem.files import FileEntry, list_files
 from connectors.filesystem.limits import ReadLimits
-from connectors.filesystem.opening import open_plain, plain_status, shown_path
+from connectors.filesystem.opening import bare_name, shown_path
+from connectors.filesystem.orc_reader import open_orc
 from connectors.filesystem.parquet_reader import open_parquet
 from connectors.filesystem.partition_names import partition_values
+from connectors.filesystem.systems.choice import system_of
+from connectors.filesystem.systems.seam import FileStatus, FileSystem
 from connectors.filesystem.text_columns import csv_columns, json_columns
 from connectors.filesystem.text_file import TextFile
 from connectors.filesystem.unpacking import is_packed
@@ -64,12 +65,12 @@ def infer_files(request: TableRequest) -> ForeignTable:
         OptionError: E1530 the format cannot be told from the name of the file; E1505 another scheme than `file`.
         FormatError: E3230 the columns cannot be told.
     """
-    path = local_path(request.options.get(PATH.key) or "")
-    if not path:
+    if not request.options.get(PATH.key):
         raise OptionError(
             "option 'path' is missing of connector 'filesystem'", hint="for example 'path' = 'flights.csv'"
         )
-    entries = list_files(path, request.options.get("source.path.regex-pattern", ""))
+    system, path = system_of(request.options)
+    entries = list_files(path, request.options.get("source.path.regex-pattern", ""), system=system)
     first = next((e for e in entries if e.size), None)
     if first is None:
         what = "is empty" if len(entries) == 1 else "has only empty files" if entries else "has no file"
@@ -78,10 +79,8 @@ def infer_files(request: TableRequest) -> ForeignTable:
         )
     format_name, implied = _format(request, entries)
     given = tuple(sorted({**implied, **request.options}.items()))
-    status = plain_status(first.path)
-    version = (status.st_ino, status.st_size, status.st_mtime_ns)
-    found = _columns(format_name, first.path, version, given, request.time_zone)
-    partitions = _partitions(path, entries, {f.name for f in found.fields})
+    found = _columns(format_name, system, first.path, system.status(first.path), given, request.time_zone)
+    partitions = _partitions(path, system, entries, {f.name for f in found.fields})
     options = {**dict(given), FORMAT.key: format_name, **found.options}
     schema = Schema((*found.fields, *partitions))
     return ForeignTable(schema, options, partitioned_by=tuple(f.name for f in partitions))
@@ -110,29 +109,31 @@ def _format(request: TableRequest, entries: Sequence[FileEntry]) -> tuple[str, M
 
 
 def _ending(path: str) -> str:
-    stem = os.path.splitext(path)[0] if is_packed(path) else path
+    name = bare_name(path)
+    stem = os.path.splitext(name)[0] if is_packed(name) else name
     return os.path.splitext(stem)[1].lower()
 
 
 @lru_cache(maxsize=64)
 def _columns(
     format_name: str,
+    system: FileSystem,
     path: str,
-    version: tuple[int, int, int],
+    version: FileStatus,
     options: tuple[tuple[str, str], ...],
     time_zone: str,
 ) -> _Found:
-    """Looked at once for each `version` of a file (its number, size and time): one statement asks more than once."""
+    """Looked at once for each `version` of a file: one statement asks more than once."""
     given = dict(options)
     match format_name:
         case "parquet":
-            with refusing_damage(path), open_parquet(path) as file:
+            with refusing_damage(path), open_parquet(path, system) as file:
                 return _Found(_of_arrow(list(file.schema_arrow), path), {})
         case "orc":
-            with refusing_damage(path), open_plain(path) as opened:
-                return _Found(_of_arrow(list(orc.ORCFile(opened).schema), path), {})
+            with refusing_damage(path):
+                return _Found(_of_arrow(list(open_orc(path, system).schema), path), {})
         case "csv" | "json":
-            sample = _sample(path)
+            sample = _sample(path, system)
             look = csv_columns if format_name == "csv" else json_columns
             try:
                 return _Found(*look(sample, given, time_zone))
@@ -162,9 +163,9 @@ def _of_arrow(fields: Sequence[Any], path: str) -> tuple[Field, ...]:
     return tuple(found)
 
 
-def _sample(path: str) -> bytes:
+def _sample(path: str, system: FileSystem) -> bytes:
     """Whole lines from the front of a file, unpacked."""
-    file = TextFile(path, ReadLimits())
+    file = TextFile(path, ReadLimits(), system)
     try:
         data = file.read(_SAMPLE)
         while len(data) < _SAMPLE and not file.at_end:
@@ -175,9 +176,9 @@ def _sample(path: str) -> bytes:
         file.close()
 
 
-def _partitions(path: str, entries: Sequence[FileEntry], stored: set[str]) -> tuple[Field, ...]:
+def _partitions(path: str, system: FileSystem, entries: Sequence[FileEntry], stored: set[str]) -> tuple[Field, ...]:
     """The columns that the folders below the table's path name, in their order; none where not every file is in them."""
-    base = path if os.path.isdir(path) else ""
+    base = path if system.is_folder(path) else ""
     folders = [os.path.relpath(os.path.dirname(e.path), base) for e in entries] if base else []
     values = [partition_values(folder) for folder in dict.fromkeys(folders)]
     if not values or not all(values):

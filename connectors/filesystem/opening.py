@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from runtime.core.errors import ConnectorError
 
-__all__ = ["is_text", "open_plain", "plain_status", "shown_path"]
+__all__ = ["bare_name", "is_text", "open_plain", "plain_status", "shown_path"]
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -25,6 +25,11 @@ def shown_path(path: str) -> str:
     """A path as text: bytes that are no UTF-8, and control characters, are written out."""
     text = path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def bare_name(path: str) -> str:
+    """A path without what an address of a server has behind it: its ending is that of the file."""
+    return path.partition("?")[0].partition("#")[0] if path.startswith(("http://", "https://")) else path
 
 
 def is_text(path: str) -> bool:

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.orc as orc
 
 from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader
-from connectors.filesystem.opening import is_text, open_plain, shown_path
+from connectors.filesystem.opening import is_text, shown_path
 from connectors.filesystem.orc_footer import stripes
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import FileSystem
 from runtime.core.errors import ConnectorError, FormatError
 from runtime.expr.columns import from_numpy, integers_of, validity
 from runtime.expr.zones import local_to_instant
@@ -20,11 +22,11 @@ _FREE = 128 << 20
 """A stripe holds whole columns at once; so many bytes of one are read, however few it takes in the file."""
 
 
-def open_orc(path: str) -> orc.ORCFile:
+def open_orc(path: str, system: FileSystem = LOCAL) -> orc.ORCFile:
     """The file with its footer read; raises ConnectorError or FormatError with the path."""
-    file = open_plain(path)
+    file, _ = system.open(path, in_order=False)
     try:
-        if is_text(path):
+        if system.local and is_text(path):
             file.close()
             return orc.ORCFile(path)
         return orc.ORCFile(file)
@@ -59,9 +61,8 @@ class OrcFileReader(ColumnFileReader):
     """
 
     def _open(self) -> None:
-        self._file = open_orc(self._path)
-        with open_plain(self._path) as file:
-            self._stripes = stripes(file, self._stamp.size)
+        self._file = open_orc(self._path, self._system)
+        self._stripes = stripes(self._bytes, self._stamp.size)
         if len(self._stripes) != self._file.nstripes:
             raise ValueError("it has another number of stripes than it says")
         self._limits.check_rows(shown_path(self._path), self._stamp.size, sum(s.rows for s in self._stripes))

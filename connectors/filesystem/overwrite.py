@@ -19,11 +19,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.filesystem.files import visible_files
 from connectors.filesystem.partition_names import refuse_links
 from connectors.filesystem.saved_names import check_path
 from connectors.filesystem.sink import FileSink, FileWriter
 from connectors.filesystem.staged_files import remove_file
+from connectors.filesystem.systems.local import visible_files
 from runtime.core.errors import ConnectorError
 
 __all__ = ["OverwritableFileSink", "OverwritingFileWriter"]

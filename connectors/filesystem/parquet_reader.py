@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 
 from connectors.filesystem.column_filters import may_hold
 from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader, refusing_damage
-from connectors.filesystem.opening import is_text, open_plain, plain_status, shown_path
+from connectors.filesystem.opening import is_text, plain_status, shown_path
 from connectors.filesystem.parquet_pages import pages
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import FileSystem, RangedFile
 from runtime.core.errors import ConnectorError, FormatError
 from runtime.expr.time_range import has_times_beyond_nanoseconds
 
@@ -26,12 +28,18 @@ _BYTES_PER_CODE = 12
 """A text column that takes no more bytes than this for each value, and has a dictionary, has few values."""
 
 
-def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
-    """The file with its footer read; raises ConnectorError or FormatError with the path."""
-    plain_status(path)
+def open_parquet(
+    path: str, system: FileSystem = LOCAL, opened: BinaryIO | None = None, **options: Any
+) -> pq.ParquetFile:
+    """The file with its footer read; raises ConnectorError or FormatError with the path. `opened`: the same, open already,
+    of which a system that is not local reads."""
+    if system.local:
+        plain_status(path)
     try:
         # Arrow takes names of files as text; of other ones it gets the file.
-        where: Any = path if is_text(path) else open_plain(path)
+        where: Any = path
+        if not (system.local and is_text(path)):
+            where = opened or system.open(path, in_order=False)[0]
         return pq.ParquetFile(where, page_checksum_verification=True, **options)
     except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -54,11 +62,17 @@ def chunk_of(file: pq.ParquetFile, group: int, leaf: int) -> pq.ColumnChunkMetaD
     return chunk
 
 
+def _begin_of(chunk: pq.ColumnChunkMetaData) -> int:
+    """Where the bytes of a column in a row group begin."""
+    first = chunk.dictionary_page_offset
+    return first if first is not None and 0 < first < chunk.data_page_offset else chunk.data_page_offset
+
+
 class ParquetFileReader(ColumnFileReader):
     """Rows of one file, row group by row group (`ColumnFileReader`)."""
 
     def _open(self) -> None:
-        self._file = open_parquet(self._path)
+        self._file = self._opened()
         metadata = self._file.metadata
         if sum(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)) != metadata.num_rows:
             raise ValueError("its row groups have another number of rows than it says")
@@ -67,6 +81,9 @@ class ParquetFileReader(ColumnFileReader):
         if self._options:
             self._reopen()
         self._limits.check_rows(shown_path(self._path), self._stamp.size, metadata.num_rows)
+
+    def _opened(self, **options: Any) -> pq.ParquetFile:
+        return open_parquet(self._path, self._system, self._bytes, **options)
 
     def _read_old_times(self) -> tuple[list[str], dict[str, Any]]:
         """The columns of INT96 whose values are to be looked at first, and how the file is to be opened.
@@ -87,7 +104,7 @@ class ParquetFileReader(ColumnFileReader):
         names = [name for name in self._old_times if name in columns]
         if not names:
             return
-        with open_parquet(self._path, coerce_int96_timestamp_unit="us") as file:
+        with self._opened(coerce_int96_timestamp_unit="us") as file:
             for rows in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=names):
                 for name, column in zip(rows.schema.names, rows.columns, strict=True):
                     if has_times_beyond_nanoseconds(column):
@@ -100,7 +117,7 @@ class ParquetFileReader(ColumnFileReader):
     def _reopen(self, **options: Any) -> None:
         metadata = self._file.metadata
         self._file.close()
-        self._file = open_parquet(self._path, metadata=metadata, **options, **self._options)
+        self._file = self._opened(metadata=metadata, **options, **self._options)
 
     def _names(self) -> Sequence[str]:
         return self._file.schema_arrow.names
@@ -113,14 +130,17 @@ class ParquetFileReader(ColumnFileReader):
 
     def _begin_group(self, group: int, columns: list[str]) -> tuple[int, Iterator[pa.RecordBatch]]:
         metadata = self._file.metadata
-        for leaf in range(metadata.num_columns):
-            if metadata.schema.column(leaf).path.split(".")[0] in columns:
-                chunk = chunk_of(self._file, group, leaf)
-                flat = metadata.schema.column(leaf).max_repetition_level == 0
-                if flat and chunk.num_values != self._rows_of(group):
-                    raise ValueError(f"column {leaf + 1} has another number of values than there are rows")
-                self._limits.check(shown_path(self._path), chunk.total_compressed_size, chunk.total_uncompressed_size)
-                self._check_pages(chunk)
+        leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path.split(".")[0] in columns]
+        if isinstance(self._bytes, RangedFile):
+            chunks = (chunk_of(self._file, group, leaf) for leaf in leaves)
+            self._bytes.load([(begin := _begin_of(c), begin + c.total_compressed_size) for c in chunks])
+        for leaf in leaves:
+            chunk = chunk_of(self._file, group, leaf)
+            flat = metadata.schema.column(leaf).max_repetition_level == 0
+            if flat and chunk.num_values != self._rows_of(group):
+                raise ValueError(f"column {leaf + 1} has another number of values than there are rows")
+            self._limits.check(shown_path(self._path), chunk.total_compressed_size, chunk.total_uncompressed_size)
+            self._check_pages(chunk)
         self._check_old_times(group, columns)
         rows = self._batch_rows(group, columns)
         return self._rows_of(group), self._file.iter_batches(rows, row_groups=[group], columns=columns)
@@ -128,17 +148,14 @@ class ParquetFileReader(ColumnFileReader):
     def _check_pages(self, chunk: pq.ColumnChunkMetaData) -> None:
         """Raises FormatError E3207 when the pages of a column hold more than they may, whatever the footer says of them,
         ValueError when they are none."""
-        begin = chunk.data_page_offset
-        if chunk.dictionary_page_offset is not None and 0 < chunk.dictionary_page_offset < begin:
-            begin = chunk.dictionary_page_offset
+        begin = _begin_of(chunk)
         path, unpacked = shown_path(self._path), 0
-        with open_plain(self._path) as file:
-            for page in pages(file, begin, chunk.total_compressed_size):
-                unpacked += page.unpacked
-                self._limits.check(path, chunk.total_compressed_size, unpacked)
-                self._limits.check_page(path, "a page", page.unpacked)
-                if page.dictionary_values > page.unpacked:
-                    raise ValueError("a dictionary has more values than bytes")
+        for page in pages(self._bytes, begin, chunk.total_compressed_size):
+            unpacked += page.unpacked
+            self._limits.check(path, chunk.total_compressed_size, unpacked)
+            self._limits.check_page(path, "a page", page.unpacked)
+            if page.dictionary_values > page.unpacked:
+                raise ValueError("a dictionary has more values than bytes")
 
     def _batch_rows(self, group: int, columns: list[str]) -> int:
         """How many rows are read at once: few where texts are so long that many would take much memory, because a row
@@ -159,7 +176,7 @@ class ParquetFileReader(ColumnFileReader):
 
     def _longest(self, group: int, column: str) -> int:
         """The bytes of the longest text in the dictionary of a column."""
-        file = open_parquet(self._path, read_dictionary=[column], metadata=self._file.metadata)
+        file = self._opened(read_dictionary=[column], metadata=self._file.metadata)
         with file:
             first = next(file.iter_batches(1, row_groups=[group], columns=[column]), None)
         texts: pa.Array | None = None if first is None else first.column(0)

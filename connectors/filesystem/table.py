@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from connectors.filesystem.bad_files import lenient_reader
 from connectors.filesystem.column_filters import ColumnFilter, filter_expression, take_filters
 from connectors.filesystem.column_reader import ColumnFileReader
 from connectors.filesystem.constant_columns import METADATA, FileColumns
-from connectors.filesystem.files import FileEntry, list_files, list_names, local_path
+from connectors.filesystem.files import FileEntry, list_files
 from connectors.filesystem.footers import footer_statistics
 from connectors.filesystem.limits import LIMIT_OPTIONS, ReadLimits, read_limits
 from connectors.filesystem.opening import shown_path
@@ -23,12 +22,14 @@ from connectors.filesystem.partition_names import value_of_folder
 from connectors.filesystem.sink import FileSink
 from connectors.filesystem.sink_options import SINK_OPTIONS, read_partition_commit, read_rolling_policy
 from connectors.filesystem.stored_columns import columns_in_files
+from connectors.filesystem.systems.choice import OTHER_PREFIXES, STORE_OPTIONS, system_of
+from connectors.filesystem.systems.seam import FileSystem
 from connectors.filesystem.text_reader import TextFileReader
 from connectors.formats.projecting import projected_decoder
 from connectors.listing import Listing
 from connectors.options import FORMAT, PATH, TableOptions, physical_part, table_format
 from runtime.core.changelog import ChangelogMode
-from runtime.core.errors import ConnectorError, OptionError, SqlEngineError
+from runtime.core.errors import ConnectorError, OptionError, SqlEngineError, UnsupportedError
 from runtime.core.options import duration_option, int_option, text_option
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
@@ -44,8 +45,10 @@ from runtime.spi.statistics import TableStatistics
 
 if TYPE_CHECKING:
     import connectors.filesystem.inference as _inference
+    import connectors.filesystem.remote_reader as _remote_reader
 else:
     _inference = Room("connectors.filesystem.inference")
+    _remote_reader = Room("connectors.filesystem.remote_reader")
 
 __all__ = ["FILESYSTEM", "FileSource"]
 
@@ -78,6 +81,7 @@ _OPTIONS = (
     DEFAULT_PARTITION,
     SCAN_PARALLELISM,
     *SINK_OPTIONS,
+    *STORE_OPTIONS,
 )
 
 _BYTES_OF_A_TEXT_COLUMN = 12
@@ -94,6 +98,7 @@ class FileSource:
     (milliseconds) is set. `lenient`: a file that cannot be read does not end the job."""
 
     name: str
+    system: FileSystem
     path: str
     pattern: str
     data: Schema
@@ -128,7 +133,12 @@ class FileSource:
         return {key: value for key, value in self.__dict__.items() if key not in ("_listed", "_known")}
 
     def _list(self) -> list[FileEntry]:
-        return list_files(self.path, self.pattern, self.columns.partitions, may_be_missing=not self.bounded)
+        return self._files(may_be_missing=not self.bounded)
+
+    def _files(self, may_be_missing: bool) -> list[FileEntry]:
+        return list_files(
+            self.path, self.pattern, self.columns.partitions, may_be_missing=may_be_missing, system=self.system
+        )
 
     def statistics(self) -> TableStatistics:
         """Rows guessed from the size of the files; nothing when they cannot be listed now, or more may come: a plan must be
@@ -143,8 +153,7 @@ class FileSource:
 
     def partitions(self) -> list[dict[str, str | None]]:
         """Those of the files that are there, as their folders name them."""
-        files = list_files(self.path, self.pattern, self.columns.partitions, may_be_missing=True)
-        found = dict.fromkeys(e.partition for e in files if e.partition)
+        found = dict.fromkeys(e.partition for e in self._files(may_be_missing=True) if e.partition)
         default = self.columns.default_partition
         return [{column: value_of_folder(written, default) for column, written in p} for p in found]
 
@@ -157,21 +166,26 @@ class FileSource:
 
     def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Folders of one file system share a thread."""
-        try:
-            device = os.stat(self.path).st_dev
-        except OSError:
-            device = 0
-        return self._listing().watch(("filesystem", device), wake)
+        return self._listing().watch(("filesystem", self.system.group(self.path)), wake)
 
     def _listing(self) -> Listing[FileEntry]:
         listing = self.__dict__.get("_listed")
         if listing is None:
-            listing = Listing(self._list, self.monitor_interval, glance=lambda: list_names(self.path))
+            listing = Listing(self._list, self.monitor_interval, glance=self._glance)
             object.__setattr__(self, "_listed", listing)
         return listing
 
+    def _glance(self) -> object:
+        names = self.system.names(self.path)
+        return object() if names is None else names
+
     def open(self, split: Split, context: ReadContext) -> SourceReader:
         entry: FileEntry = split.where
+        if self.system.local:
+            return self._open_as_it_may_be(entry, context)
+        return _remote_reader.RemoteReader(entry.path, lambda context: self._open_as_it_may_be(entry, context), context)
+
+    def _open_as_it_may_be(self, entry: FileEntry, context: ReadContext) -> SourceReader:
         if self.lenient:
             return lenient_reader(entry, context, lambda: self._open(entry, context))
         return self._open(entry, context)
@@ -190,11 +204,12 @@ class FileSource:
         """Of the columns that the file itself holds."""
         decoder = projected_decoder(self.format, self.data, self.columns.read, self.time_zone)
         reject = context.reject if getattr(self.format, "ignore_parse_errors", False) else None
-        return TextFileReader(entry.path, decoder, self.format.name, reject, limits=self.limits)
+        return TextFileReader(entry.path, decoder, self.format.name, reject, limits=self.limits, system=self.system)
 
     def fingerprint(self, position: Any) -> list[int]:
         """See `SupportsChangeDetection`: size in bytes and time of modification in milliseconds."""
-        return [position["size"], position["modified"] // 1_000_000]
+        stamp = position if self.system.local else position["at"]
+        return [stamp["size"], stamp["modified"] // 1_000_000]
 
     def changed(self, split: Split, fingerprint: list[int]) -> tuple[str, list[int]] | None:
         """See `SupportsChangeDetection`. Raises ValueError for what is no fingerprint."""
@@ -261,7 +276,7 @@ class ColumnFileSource(FileSource):
         known: TableStatistics | None = self.__dict__.get("_known")
         if known is None:
             try:
-                known = footer_statistics(self._list(), self.format.name)
+                known = footer_statistics(self._list(), self.format.name, self.system)
             except SqlEngineError:
                 return TableStatistics()
             object.__setattr__(self, "_known", known)
@@ -269,7 +284,9 @@ class ColumnFileSource(FileSource):
 
     def stored_columns(self) -> StoredColumns | None:
         """See `TellsStoredColumns`. Of partitioned tables, and columns of metadata, nothing is told."""
-        if self.format.name != "parquet" or self.lenient or not self.bounded or self.schema.names != self.columns.read:
+        if self.format.name != "parquet" or self.lenient or not (self.bounded and self.system.local):
+            return None
+        if self.schema.names != self.columns.read:
             return None
         try:
             entries = self._list()
@@ -285,24 +302,30 @@ class ColumnFileSource(FileSource):
 
     def _reader(self, entry: FileEntry, context: ReadContext) -> SourceReader:
         read, wanted = self._wanted()
-        return _COLUMN_FILES[self.format.name](entry.path, read, wanted, self.filters, self.time_zone, self.limits)
+        return _COLUMN_FILES[self.format.name](
+            entry.path, read, wanted, self.filters, self.time_zone, self.limits, self.system
+        )
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()
         return {**described, "filters": [str(f) for f in self.filters]} if self.filters else described
 
 
-def _read_options(request: TableRequest) -> tuple[TableOptions, str, Format]:
+def _read_options(request: TableRequest) -> tuple[TableOptions, FileSystem, str, Format]:
     format_name = request.options.get(FORMAT.key, "")
     options = TableOptions(
-        request.options, "connector 'filesystem'", _OPTIONS, (format_name + ".",) if format_name else ()
+        request.options,
+        "connector 'filesystem'",
+        _OPTIONS,
+        (*OTHER_PREFIXES, *((format_name + ".",) if format_name else ())),
     )
-    path = local_path(options.required(PATH))
-    return options, path, table_format(request, options.required(FORMAT))
+    options.required(PATH)
+    system, path = system_of(request.options)
+    return options, system, path, table_format(request, options.required(FORMAT))
 
 
 def _source(request: TableRequest) -> FileSource:
-    options, path, format_ = _read_options(request)
+    options, system, path, format_ = _read_options(request)
     physical = physical_part(request)
     unknown = [c for c in request.partitioned_by if physical.index_of(c) < 0]
     if unknown:
@@ -319,6 +342,7 @@ def _source(request: TableRequest) -> FileSource:
     }
     return kind(
         request.name,
+        system,
         path,
         options.get(PATTERN),
         data,
@@ -334,7 +358,13 @@ def _source(request: TableRequest) -> FileSource:
 
 
 def _sink(request: TableRequest) -> FileSink:
-    options, path, format_ = _read_options(request)
+    options, system, path, format_ = _read_options(request)
+    if not system.local:
+        raise UnsupportedError(
+            f"connector 'filesystem' cannot write to {shown_path(path)}",
+            code="E1601",
+            hint="give a local path or a file:// address",
+        )
     if re.search(r"[/\\\x00-\x1f]", options.get(DEFAULT_PARTITION)) or options.get(DEFAULT_PARTITION) == "":
         raise OptionError(
             f"option '{DEFAULT_PARTITION.key}' cannot be '{shown_path(options.get(DEFAULT_PARTITION))}'",
@@ -367,10 +397,11 @@ def _sink(request: TableRequest) -> FileSink:
 
 FILESYSTEM = ConnectorFactory(
     name="filesystem",
-    document="files: a file, a folder, a pattern; bounded, or watched for new files",
+    document="files here, in object stores and on servers: a file, a folder, a pattern; bounded, or watched for new files",
     source=_source,
     sink=_sink,
     metadata=METADATA,
     options=_OPTIONS,
+    prefixes=OTHER_PREFIXES,
     infer=lambda request: _inference.infer_files(request),
 )

@@ -3,12 +3,13 @@ to be what it was."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from connectors.filesystem.limits import ReadLimits
-from connectors.filesystem.opening import open_plain, open_status, shown_path
+from connectors.filesystem.opening import shown_path
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import FileStatus, FileSystem
 from connectors.filesystem.unpacking import UNPACKING_FAILURES, Unpacking, is_packed
 from runtime.core.errors import ConnectorError, FormatError
 from runtime.core.strict_json import counts_of
@@ -24,10 +25,10 @@ class FileStamp:
     Kept in positions: one that was taken of another content would lead to other rows.
     """
 
-    def __init__(self, path: str, status: os.stat_result) -> None:
+    def __init__(self, path: str, status: FileStatus) -> None:
         self._path = path
-        self.size = status.st_size
-        self._modified = status.st_mtime_ns
+        self.size = status.size
+        self._modified = status.modified
 
     def position(self, **place: int) -> dict[str, int]:
         """A position in this file."""
@@ -60,17 +61,17 @@ class TextFile:
         FormatError: E3206 it is not what its name says, or cut off; E3207 it unpacks to more than it may.
     """
 
-    def __init__(self, path: str, limits: ReadLimits = ReadLimits()) -> None:  # noqa: B008
+    def __init__(self, path: str, limits: ReadLimits = ReadLimits(), system: FileSystem = LOCAL) -> None:  # noqa: B008
         self._path = path
+        self._system = system
         self._limits = limits
         self.stamp = FileStamp(path, self._begin())
 
-    def _begin(self) -> os.stat_result:
+    def _begin(self) -> FileStatus:
         self._offset = 0
-        self._raw = open_plain(self._path)
+        self._raw, status = self._system.open(self._path)
         try:
-            status = open_status(self._path, self._raw)
-            self._size = status.st_size
+            self._size = status.size
             self._unpacking = (
                 Unpacking(shown_path(self._path), self._raw, self._limits) if is_packed(self._path) else None
             )
@@ -107,7 +108,7 @@ class TextFile:
 
     def head(self, most: int) -> bytes:
         """The first bytes. Leaves the reading where it is."""
-        other = TextFile(self._path, self._limits)
+        other = TextFile(self._path, self._limits, self._system)
         try:
             return other.read(most)
         finally:
@@ -129,7 +130,7 @@ class TextFile:
 
         `lone_returns`: a carriage return ends a line without a line feed, too.
         """
-        other = TextFile(self._path, self._limits)
+        other = TextFile(self._path, self._limits, self._system)
         lines, left, last = 0, offset, b""
         try:
             while left > 0 and not other.at_end:

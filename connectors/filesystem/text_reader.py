@@ -8,6 +8,8 @@ from typing import Any
 
 from connectors.filesystem.limits import ReadLimits
 from connectors.filesystem.opening import shown_path
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import FileSystem
 from connectors.filesystem.text_file import TextFile
 from connectors.formats.projecting import LimitsRecords, SplitsAtReturns, StartsAtHead
 from connectors.formats.records import MalformedRecord, malformed_error, shown_bytes, too_long
@@ -37,6 +39,7 @@ class TextFileReader:
         reject: takes malformed records; None when they fail the job.
         format_name: for messages.
         limits: longer records are malformed; a compressed file that holds more is an error.
+        system: where the file is.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class TextFileReader:
         block_bytes: int = _BLOCK,
         *,
         limits: ReadLimits = ReadLimits(),  # noqa: B008
+        system: FileSystem = LOCAL,
     ) -> None:
         self._path = path
         self._decoder = decoder
@@ -55,7 +59,7 @@ class TextFileReader:
         self._reject = reject
         self._block_bytes = block_bytes
         self._most = limits.record
-        self._file = TextFile(path, limits)
+        self._file = TextFile(path, limits, system)
         if isinstance(decoder, LimitsRecords):
             decoder.limit_records(limits.record)
         self._closed = False

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from connectors.filesystem.limits import ReadLimits
+from connectors.filesystem.opening import bare_name
 
 __all__ = ["UNPACKING_FAILURES", "Unpacking", "is_packed"]
 
@@ -147,7 +148,7 @@ _KINDS: dict[str, Callable[[BinaryIO], Any]] = {
 
 
 def _suffix(path: str) -> str:
-    return os.path.splitext(path)[1].lower()
+    return os.path.splitext(bare_name(path))[1].lower()
 
 
 def is_packed(path: str) -> bool:

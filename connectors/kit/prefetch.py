@@ -18,7 +18,7 @@ from runtime.core.errors import UnavailableError
 from runtime.core.logs import connector_log
 from runtime.core.retries import Retries
 from runtime.core.strict_json import counts_of
-from runtime.spi.reader import ReadContext
+from runtime.spi.reader import ReadContext, RejectedRow
 
 __all__ = ["Fetched", "Fetching", "PrefetchingReader"]
 
@@ -28,16 +28,19 @@ _ARRIVAL_SECONDS = 2.0
 _PASSING = (UnavailableError, ConnectionError, TimeoutError)
 _NOTHING = ChangelogBatch(pa.RecordBatch.from_arrays([], names=[]))
 _CLOSING_SECONDS = 1.0
+_TURN_SECONDS = 0.02
 _RETRIES = Retries(8, 0.1, 10.0, jitter=0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """What came of a split: rows, and the position behind them, a JSON value. None instead of rows says that all that was
-    there has been given, and that the fetching goes on; the position may have moved all the same."""
+    there has been given, and that the fetching goes on; the position may have moved all the same. `rejected`: what is
+    rejected where these rows are, and told when they are given."""
 
     rows: ChangelogBatch | pa.RecordBatch | None
     after: Any
+    rejected: Sequence[RejectedRow] = ()
 
 
 class Fetching(Protocol):
@@ -59,6 +62,7 @@ class _Part:
     rows: ChangelogBatch
     before: Any
     after: Any
+    rejected: Sequence[RejectedRow]
 
 
 class PrefetchingReader:
@@ -74,6 +78,8 @@ class PrefetchingReader:
         name: of the split, for messages.
         bounded: the split ends. One that does not end is asked until it has had nothing once, before `poll` gives None.
         memory: the fetching waits while as many bytes of rows wait.
+        keeps_turn: other splits of the source wait until this one has ended (`TurnReader`); `poll` then waits some
+            milliseconds for rows.
         retries: how often in a row, after which pauses, it is tried again when the system does not answer.
     """
 
@@ -86,8 +92,10 @@ class PrefetchingReader:
         bounded: bool,
         memory: int = _MEMORY,
         retries: Retries = _RETRIES,
+        keeps_turn: bool = False,
     ) -> None:
         self._name = name
+        self.keeps_turn = keeps_turn
         self._log = connector_log(getattr(fetching, "__module__", None) or type(fetching).__module__)
         self._fetching = fetching
         self._context = context
@@ -127,6 +135,10 @@ class PrefetchingReader:
         with self._changed:
             return not self._pending and not self._waiting and self._ended and self._error is None
 
+    def prefetch(self) -> None:
+        """See `TurnReader`."""
+        self._begin()
+
     def available_in(self) -> float | None:
         with self._changed:
             return 0.0 if self._pending or self._waiting or self._ended or self._thread is None else None
@@ -146,6 +158,7 @@ class PrefetchingReader:
         return {"at": self._at, "rows": self._skip}
 
     def seek(self, position: Any) -> None:
+        """Called before anything is read."""
         (self._skip,) = counts_of(position, "rows")
         self._at = position["at"]
 
@@ -165,6 +178,9 @@ class PrefetchingReader:
             part = self._arrived()
             if part is None:
                 return False
+            if part.rejected and not self._skip:
+                # Rows that were given before were given with what was rejected among them.
+                self._context.reject(part.rejected)
             if len(part.rows) > self._skip:
                 self._current = part
                 self._pending.put(part.rows, self._skip)
@@ -177,13 +193,16 @@ class PrefetchingReader:
         assert self._current is not None
         self._at, self._current = self._current.after, None
 
-    def _arrived(self) -> _Part | None:
+    def _begin(self) -> None:
         if self._thread is None and not self._ended:
             self._thread = threading.Thread(target=self._run, args=(self._at,), name=f"fetch {self._name}", daemon=True)
             self._thread.start()
-        until = time.monotonic() + _ARRIVAL_SECONDS
+
+    def _arrived(self) -> _Part | None:
+        self._begin()
+        until = time.monotonic() + (_TURN_SECONDS if self.keeps_turn else _ARRIVAL_SECONDS)
         with self._changed:
-            while not self._waiting and not self._ended and self._answered < self._asked:
+            while not self._waiting and not self._ended and (self.keeps_turn or self._answered < self._asked):
                 left = until - time.monotonic()
                 if left <= 0:
                     # Others are asked; the answer comes with a wake.
@@ -250,12 +269,12 @@ class PrefetchingReader:
             if rows is None:
                 self._answered = max(self._answered, asked)
             if rows is not None and len(rows):
-                self._waiting.append(_Part(rows, before, fetched.after))
+                self._waiting.append(_Part(rows, before, fetched.after, fetched.rejected))
                 self._bytes += rows.nbytes
-            elif self._waiting:
+            elif self._waiting and not fetched.rejected:
                 self._waiting[-1].after = fetched.after
-            elif fetched.after != before:
-                self._waiting.append(_Part(_NOTHING, before, fetched.after))
+            elif fetched.rejected or fetched.after != before:
+                self._waiting.append(_Part(_NOTHING, before, fetched.after, fetched.rejected))
             self._changed.notify_all()
         self._context.wake()
         return True

@@ -8,8 +8,10 @@ never from a URI, which stands in logs and messages.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Generator
+import re
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 else:
     _obstore = Room("obstore")
 
-__all__ = ["RemoteStorage"]
+__all__ = ["AwayError", "RemoteEntry", "RemoteStorage", "ReplacedError"]
 
 _S3 = ("region", "endpoint_override", "scheme", "anonymous")
 _AZURE = ("endpoint_override", "scheme", "anonymous")
@@ -32,8 +34,32 @@ _SCHEMES = {"s3": _S3, "gs": ("anonymous",), "az": _AZURE, "abfs": _AZURE, "abfs
 """The options of each."""
 _RETRIES = {"max_retries": 6, "retry_timeout": dt.timedelta(seconds=30)}
 _PART_BYTES = 8 << 20
+_AWAY = re.compile(
+    r" retries, max_retries: |error sending request|response body|timed out|status code: (?:408|429|5\d\d)\b"
+)
+_REFUSED = re.compile(r"status code: 40[13]\b")
+_MISSING = re.compile(r"status code: 404\b")
 _COPIED_BYTES = 4 << 30
 """The largest object that S3 copies by itself is 5 GiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteEntry:
+    """A file that is there: its path, its size in bytes, the second since the epoch in which it was written, and its ETag,
+    empty where the store has none."""
+
+    path: str
+    size: int
+    modified: int
+    tag: str
+
+
+class ReplacedError(OSError):
+    """A file is not the version that was asked for."""
+
+
+class AwayError(ConnectionError):
+    """The store does not answer, or is busy, however often it was asked: it may answer later."""
 
 
 class RemoteStorage:
@@ -80,6 +106,19 @@ class RemoteStorage:
         options = _options(uri, parts.query, _SCHEMES[parts.scheme])
         config, client = _settings(options)
         place = f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+        return RemoteStorage.of(place, config, client)
+
+    @staticmethod
+    def of(place: str, config: Mapping[str, Any], client: Mapping[str, Any]) -> RemoteStorage:
+        """A folder of a store. Nothing is asked of the store yet.
+
+        Args:
+            place: its URI, without secrets.
+            config: what the library is told of the store; what is missing, and credentials, are in the environment.
+            client: what it is told of connections.
+        Raises:
+            CheckpointError: E3406, there is no such store, or the library obstore is not installed.
+        """
         try:
             store = _obstore.store.from_url(place, config=config, client_options=client, retry_config=_RETRIES)  # type: ignore[arg-type]
         except ModuleNotFoundError as error:
@@ -118,6 +157,36 @@ class RemoteStorage:
             found: Any = _obstore.list_with_delimiter(self._store, self._path(folder).rstrip("/") or None)
             paths = [*found["common_prefixes"], *(entry["path"] for entry in found["objects"])]
         return {path.rstrip("/").rpartition("/")[2] for path in paths}
+
+    def found(self, folder: str = "") -> list[RemoteEntry]:
+        """All files below a folder, with what is known of each."""
+        with _as_os_error(folder):
+            listed = _obstore.list(self._store, self._path(folder) or None)
+            return [self._entry(entry) for entries in listed for entry in entries]
+
+    def level(self, folder: str = "") -> tuple[list[str], list[RemoteEntry]]:
+        """The paths of the folders in a folder, and the files in it."""
+        with _as_os_error(folder):
+            found: Any = _obstore.list_with_delimiter(self._store, self._path(folder) or None)
+            folders = [path.rstrip("/")[len(self._prefix) :] for path in found["common_prefixes"]]
+            return folders, [self._entry(entry) for entry in found["objects"]]
+
+    def status(self, path: str) -> RemoteEntry:
+        """What is known of a file. Raises FileNotFoundError."""
+        with _as_os_error(path):
+            return self._entry(_obstore.head(self._store, self._path(path)))
+
+    def part(self, path: str, begin: int, end: int, tag: str = "") -> tuple[bytes, RemoteEntry]:
+        """Bytes of a file, fewer where it ends, and what is known of it. Raises ReplacedError when it has another tag."""
+        with _as_os_error(path):
+            options: Any = {"range": (begin, end), **({"if_match": tag} if tag else {})}
+            found = _obstore.get(self._store, self._path(path), options=options)
+            return bytes(found.bytes()), self._entry(found.meta)
+
+    def _entry(self, meta: Any) -> RemoteEntry:
+        return RemoteEntry(
+            meta["path"][len(self._prefix) :], meta["size"], int(meta["last_modified"].timestamp()), meta["e_tag"] or ""
+        )
 
     @property
     def fast(self) -> bool:
@@ -242,8 +311,20 @@ def _as_os_error(path: str) -> Generator[None]:
         raise FileNotFoundError(2, f"{path} is not there") from error
     except (_obstore.exceptions.PermissionDeniedError, _obstore.exceptions.UnauthenticatedError) as error:
         raise PermissionError(13, f"the object store refuses {path or 'to list'}: {_first_line(error)}") from error
+    except _obstore.exceptions.PreconditionError as error:
+        raise ReplacedError(5, f"{path} has been replaced") from error
     except _obstore.exceptions.BaseError as error:
-        raise OSError(5, f"{path or 'the folder'}: {_first_line(error)}") from error
+        raise _of_text(path, _first_line(error)) from error
+
+
+def _of_text(path: str, text: str) -> OSError:
+    """Some errors are told by their text alone."""
+    what = f"{path or 'the folder'}: {text}"
+    if _AWAY.search(text):
+        return AwayError(5, what)
+    if _REFUSED.search(text):
+        return PermissionError(13, f"the object store refuses {path or 'to list'}: {text}")
+    return FileNotFoundError(2, f"{path or 'the bucket'} is not there") if _MISSING.search(text) else OSError(5, what)
 
 
 def _first_line(error: BaseException) -> str:

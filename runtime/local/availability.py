@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from runtime.spi.abilities import SupportsSplitEvents
-from runtime.spi.reader import AvailabilityReader, SourceReader
+from runtime.spi.reader import AvailabilityReader, SourceReader, TurnReader
 from runtime.spi.source import SourceTable
 
-__all__ = ["reader_wait", "shortest", "splits_wait"]
+__all__ = ["keeps_turn", "reader_wait", "shortest", "splits_wait"]
 
 Wait = float | None
 """Seconds in which nothing happens; None: until somebody calls `ReadContext.wake`."""
@@ -27,3 +27,8 @@ def reader_wait(reader: SourceReader) -> Wait:
 def splits_wait(table: SourceTable) -> Wait:
     """Until a table may have other splits; 0 when it does not tell."""
     return None if table.bounded or isinstance(table, SupportsSplitEvents) else 0.0
+
+
+def keeps_turn(reader: SourceReader) -> bool:
+    """Whether later splits wait for a reader to end (`TurnReader`)."""
+    return isinstance(reader, TurnReader) and reader.keeps_turn

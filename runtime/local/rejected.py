@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,12 @@ from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.logs import Log, tell
 from runtime.core.schema import Schema
 from runtime.core.types import STRING, timestamp
+from runtime.core.wakeup import nobody
 from runtime.expr.zones import instant_to_local
 from runtime.operators.operator import Rejected
 from runtime.spi.reader import RejectedRow, SkippedInput
 
-__all__ = ["REJECTED_SCHEMA", "RejectedRows"]
+__all__ = ["REJECTED_SCHEMA", "RejectedRows", "SourceContext"]
 
 _log = Log("rejected")
 
@@ -281,3 +282,22 @@ def _shortest(times: pa.Array) -> pa.Array:
 
 
 __all__ += ["JobRejections", "Refusals", "Refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """What the readers of one source may ask of their job. Rows that they refuse wait in `refused` until the rows that
+    were read with them are given to an epoch: what was read ahead and is dropped was not refused. `on_wake` is called by
+    `wake`."""
+
+    time_zone: str
+    source: str
+    rejections: JobRejections
+    on_wake: Callable[[], None] = nobody
+    refused: Refusals = field(default_factory=Refusals)
+
+    def wake(self) -> None:
+        self.on_wake()
+
+    def reject(self, rows: Sequence[RejectedRow]) -> None:
+        self.refused.add(rows)

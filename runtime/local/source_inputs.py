@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from runtime.core.cancellation import governed, look
@@ -13,11 +13,11 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK, Clock, seconds_until
 from runtime.core.logs import connector_log
 from runtime.core.wakeup import nobody
-from runtime.local.availability import reader_wait, shortest, splits_wait
+from runtime.local.availability import keeps_turn, reader_wait, shortest, splits_wait
 from runtime.local.dataflow import SourceInput
 from runtime.local.flush import FlushMark, refresh_splits
 from runtime.local.pace import EpochRoom, Pace
-from runtime.local.rejected import JobRejections, Refusals
+from runtime.local.rejected import SourceContext
 from runtime.local.split_progress import OpenSplit, Reached, SplitProgress, given_to, take_split, taken_in
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
@@ -34,9 +34,9 @@ from runtime.spi.reader import (
     DictionaryReader,
     EndOffsetReader,
     FailureListener,
-    RejectedRow,
     SkippedInput,
     SourceReader,
+    TurnReader,
 )
 from runtime.spi.source import Split
 
@@ -44,27 +44,10 @@ __all__ = ["SourceContext", "SourceInputs"]
 
 SIDE_BY_SIDE = 16
 """How many splits of an aligned source are read side by side: each holds what its reader has decoded."""
+TURNS_AHEAD = 4
+"""How many splits are open of a source whose splits keep their turn: the later ones are read in the background."""
 FIRST_ROWS = 1024
 """How many rows of an aligned split are read to see where in time it stands."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceContext:
-    """What the readers of one source may ask of their job. Rows that they refuse wait in `refused` until the rows that
-    were read with them are given to an epoch: what was read ahead and is dropped was not refused. `on_wake` is called by
-    `wake`."""
-
-    time_zone: str
-    source: str
-    rejections: JobRejections
-    on_wake: Callable[[], None] = nobody
-    refused: Refusals = field(default_factory=Refusals)
-
-    def wake(self) -> None:
-        self.on_wake()
-
-    def reject(self, rows: Sequence[RejectedRow]) -> None:
-        self.refused.add(rows)
 
 
 _Taken = tuple[str, list[ChangelogBatch]]
@@ -194,14 +177,14 @@ class SourceInputs:
         job is woken, or its clock moves. 0 when nobody knows."""
         if self._finished:
             return None
-        if self._waiting or self._splits_changed or self._ahead is not None:
+        if (self._waiting and len(self._in_turn) == len(self._open)) or self._splits_changed or self._ahead is not None:
             return 0.0
         if self._pace.room(1) == 0:
             return self._pace.seconds()
         silences = [o.last_row_at for o in self._open if not self._is_idle(o)] if self._open else [self._last_row_at]
         timeout = self.node.idle_timeout
         ends = [moment + timeout for moment in silences if timeout > 0 and not self._silent_since(moment)]
-        readers = (reader_wait(o.reader) for o in self._open)
+        readers = (reader_wait(o.reader) for o in self._in_turn)
         return shortest([splits_wait(self.node.table), *(seconds_until(self._clock, end) for end in ends), *readers])
 
     # --- alignment
@@ -339,11 +322,26 @@ class SourceInputs:
             open_split = self._open[position]
             if self._mark(open_split) > until:
                 break
+            self._prefetch()
             taken.append((open_split.split.id, self._take(open_split, room, room.rows)))
+            if keeps_turn(open_split.reader) and not open_split.reader.finished:
+                break
             position += position < len(self._open) and self._open[position] is open_split
         if max_rows > 0:
             self._not_asked(self._open[position:])
         return taken
+
+    def _prefetch(self) -> None:
+        """Splits whose turn comes soon begin to be read."""
+        while self._waiting and self._open and keeps_turn(self._open[0].reader) and len(self._open) < TURNS_AHEAD:
+            reader = self._begin(self._waiting.pop(0))
+            if isinstance(reader, TurnReader):
+                reader.prefetch()
+
+    @property
+    def _in_turn(self) -> list[OpenSplit]:
+        """The open splits but for those that wait for their turn."""
+        return self._open[:1] if self._open and keeps_turn(self._open[0].reader) else self._open
 
     def _read_in_shares(self, max_rows: int) -> list[_Taken]:
         taken: list[_Taken] = []
@@ -407,7 +405,7 @@ class SourceInputs:
         if reader.finished:
             self._end(open_split)
             reader.close()
-        self._flush.asked(open_split.split, over)
+        self._flush.asked(open_split.split, over and (reader.finished or not keeps_turn(reader)))
         return batches
 
     def _end(self, open_split: OpenSplit) -> None:
@@ -436,9 +434,9 @@ class SourceInputs:
             return None
         return SplitRows(
             pieces,
-            frozenset(o.split.id for o in self._open),
-            frozenset(o.split.id for o in self._open if self._is_idle(o)),
-            bool(self._waiting) and not self.node.splits_in_order,
+            frozenset(o.split.id for o in self._in_turn),
+            frozenset(o.split.id for o in self._in_turn if self._is_idle(o)),
+            (bool(self._waiting) or len(self._in_turn) < len(self._open)) and not self.node.splits_in_order,
         )
 
     def _reach(self) -> Reached:

@@ -23,6 +23,7 @@ __all__ = [
     "RejectedRow",
     "SkippedInput",
     "SourceReader",
+    "TurnReader",
     "WatermarkReader",
 ]
 
@@ -158,6 +159,20 @@ class DictionaryReader(Protocol):
 
     def use_dictionaries(self) -> None:
         """From now on `poll` may give dictionary columns. Called before the first `poll`, or never."""
+        ...
+
+
+@runtime_checkable
+class TurnReader(Protocol):
+    """A reader that may have nothing yet although its split has not ended, of a source whose splits follow each other."""
+
+    @property
+    def keeps_turn(self) -> bool:
+        """No later split of the source gives rows before this one has ended."""
+        ...
+
+    def prefetch(self) -> None:
+        """Begin to read in the background, where that is not done yet: its turn comes soon."""
         ...
 
 

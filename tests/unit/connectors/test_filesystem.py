@@ -63,7 +63,7 @@ def test_addresses(tmp_path: Path) -> None:
     put(tmp_path, "a b.jsonl")
     assert rows_of(source("filesystem", SCHEMA, {"path": f"file://{tmp_path}/a%20b.jsonl", "format": "json"})) == [(0,)]
     with pytest.raises(OptionError, match="E1505"):
-        source("filesystem", SCHEMA, {"path": "s3://bucket/x", "format": "json"})
+        source("filesystem", SCHEMA, {"path": "sftp://bucket/x", "format": "json"})
 
 
 def test_a_watched_folder_gives_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
