@@ -24,7 +24,7 @@ from runtime.spi.statistics import TableStatistics
 __all__ = ["ABSENT_CONNECTORS", "ABSENT_FORMATS", "AbsentTable", "absent_table", "is_absent_connector"]
 
 _BOUNDED_NAMES = """
-cassandra clickhouse delta doris faker hbase-1.4 hbase-2.2 hive hudi iceberg jdbc kudu maxcompute mongodb odps
+cassandra clickhouse delta doris faker hbase-1.4 hbase-2.2 hive hudi iceberg kudu maxcompute mongodb odps
 paimon redis starrocks
 """
 _BOUNDED = frozenset(_BOUNDED_NAMES.split())
@@ -95,7 +95,7 @@ class AbsentTable:
 
     @property
     def looks_up(self) -> bool:
-        return self.connector in _BOUNDED
+        return self.connector in _BOUNDED or self.connector == "jdbc"
 
     @property
     def delivery(self) -> Delivery:

@@ -11,10 +11,12 @@ CONNECTORS = {
     "datagen": "connectors.datagen.table:DATAGEN",
     "duckdb": "connectors.duckdb_file.table:DUCKDB",
     "filesystem": "connectors.filesystem.table:FILESYSTEM",
+    "jdbc": "connectors.jdbc.table:JDBC",
     "kafka": "connectors.kafka.table:KAFKA",
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
     "memory": "connectors.memory.refusal:MEMORY",
     "nexmark": "connectors.nexmark.table:NEXMARK",
+    "postgres": "connectors.postgres.table:POSTGRES",
     "print": "connectors.printing.table:PRINT",
     "python-input": "connectors.pushed.refusal:PYTHON_INPUT",
     "upsert-kafka": "connectors.kafka.upsert:UPSERT_KAFKA",
@@ -33,6 +35,7 @@ FORMATS = {
 }
 CATALOGS = {
     "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",
+    "postgres": "connectors.postgres.catalog:POSTGRES_CATALOG",
 }
 MODELS = {
     "onnx": "connectors.models.onnx_file:ONNX",

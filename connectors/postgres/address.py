@@ -20,7 +20,7 @@ from runtime.core.secrets import Secret
 __all__ = ["ADDRESS_OPTIONS", "PASSWORD", "URL", "USERNAME", "Address", "read_address"]
 
 URL = text_option("url", "", "the database, such as 'postgresql://host:5432/shop' or 'jdbc:postgresql://host/shop'")
-USERNAME = text_option("username", "", "who connects")
+USERNAME = text_option("username", "", "who connects; without it the user of the operating system")
 PASSWORD = text_option("password", "", "the password of the user; better '${secret:name}'")
 _MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 SSL_MODE = text_option(
@@ -86,6 +86,11 @@ class Address:
             "connect_timeout": self.timeout,
             "application_name": application,
             "client_encoding": "UTF8",
+            # A server that is gone without a word is noticed.
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 60_000,
         }
         return {k: v for k, v in told.items() if v != ""}
 
@@ -102,15 +107,16 @@ def read_address(options: TableOptions) -> Address:
     more = _parameters(found["more"] or "")
     user = options.get(USERNAME) or unquote(found["user"] or "") or more.pop("user", "")
     password = options.get(PASSWORD) or unquote(found["password"] or "") or more.pop("password", "")
-    if not user:
-        raise OptionError("a database of PostgreSQL needs the option 'username'", code="E1504", hint="say who connects")
+    database = unquote(found["database"]) or user
+    if not database:
+        raise _wrong("option 'url' names no database", "write it as 'postgresql://host:5432/database'")
     port = int(found["port"] or 5432)
     if not 0 < port < 65536:
         raise _wrong(f"option 'url' names port {port}", "a port is from 1 to 65535")
     return Address(
         found["host"].strip("[]"),
         port,
-        unquote(found["database"]) or user,
+        database,
         user,
         Secret(password),
         more.get(_SEARCH_PATH, "public"),

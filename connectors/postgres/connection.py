@@ -9,14 +9,25 @@ from typing import Any, LiteralString, cast
 from connectors.postgres.address import Address
 from runtime.core.errors import ConnectorError, UnavailableError
 
-__all__ = ["answered", "connected", "quoted", "run", "telling"]
+__all__ = ["SETTINGS", "answered", "connected", "quoted", "refused", "run", "telling"]
 
 _PASSING = ("08", "40", "53", "55P03", "57P01", "57P02", "57P03", "57P05", "25P03")
 """States of SQL that pass: no connection, deadlocks and serialization, no room for more, locks, servers that start or stop."""
 _REFUSED = ("28", "3D", "42501")
 """Who may not connect, and databases that are not there."""
+_OF_ARRAYS, _MANY_DIMENSIONS = 'malformed array literal: "', "has arrays of more than one dimension"
+_FOR_GOOD = ("no password supplied", "authentication failed", "does not exist", "not permitted", "certificate")
+"""What the client says of a server that will not change its mind."""
 _CONSTRAINTS = ("23", "22", "21000")
 _SHAPES = ("42",)
+_NOT_SENT = "?"
+"""What psycopg itself refuses: a mistake of ours."""
+
+SETTINGS = (
+    "-c timezone=UTC -c datestyle=ISO -c intervalstyle=iso_8601 -c extra_float_digits=1 -c standard_conforming_strings=on "
+    "-c bytea_output=hex -c search_path=pg_catalog"
+)
+"""Of each session, so that texts mean the same whatever the server's own settings are."""
 
 
 def _library() -> Any:
@@ -37,15 +48,25 @@ def telling(address: Address, what: str = "") -> Generator[None]:
     try:
         yield
     except library.Error as error:
-        raise told(error, address, what) from error
+        raise _told(error, address, what) from error
 
 
-def told(error: Any, address: Address, what: str = "") -> ConnectorError:
-    """An error of psycopg in our words."""
-    state = error.sqlstate or ""
-    first = (error.diag.message_primary if state else None) or str(error).strip() or type(error).__name__
-    message = f"{what + ': ' if what else ''}PostgreSQL at {address}: {first.splitlines()[0]}"
-    detail = error.diag.message_detail if state else None
+def _told(error: Any, address: Address, what: str) -> ConnectorError:
+    library = _library()
+    lost = isinstance(error, library.OperationalError | library.InterfaceError)
+    state = error.sqlstate or ("" if lost else _NOT_SENT)
+    text = (error.diag.message_primary if error.sqlstate else None) or str(error).strip() or type(error).__name__
+    return refused(address, what, state, text, error.diag.message_detail if error.sqlstate else None)
+
+
+def refused(address: Address, what: str, state: str, text: str, detail: str | None) -> ConnectorError:
+    """An error of the server, or of the client when it has no state of SQL, in our words."""
+    first = text.splitlines()[0]
+    where = f"{what}: " if what else ""
+    message = f"{where}PostgreSQL at {address}: {first}"
+    if first.startswith(_OF_ARRAYS) and _MANY_DIMENSIONS in first:
+        told = first.removeprefix(_OF_ARRAYS).strip('"')
+        return ConnectorError(f"{where}{told}", code="E3164", hint="read a view that has none")
     if state.startswith(_CONSTRAINTS):
         row = f" ({detail})" if detail else ""
         return ConnectorError(
@@ -59,7 +80,7 @@ def told(error: Any, address: Address, what: str = "") -> ConnectorError:
         return ConnectorError(
             message, code="E3163", hint="has the table other columns than those that are declared here?"
         )
-    if not state and ("no password supplied" in first or "authentication failed" in first or "does not exist" in first):
+    if not state and any(part in text for part in _FOR_GOOD):
         return ConnectorError(message, code="E3161", hint="check the options 'username' and 'password'")
     if not state or state.startswith(_PASSING):
         return UnavailableError(message, hint="is the server there, and reachable from here?")
@@ -73,8 +94,7 @@ def connected(address: Address, *, autocommit: bool = True, **more: Any) -> Any:
     with telling(address):
         return library.connect(
             **address.parameters(),
-            options="-c timezone=UTC -c datestyle=ISO -c intervalstyle=iso_8601 -c extra_float_digits=1 "
-            "-c standard_conforming_strings=on -c bytea_output=hex -c search_path=pg_catalog",
+            options=SETTINGS,
             autocommit=autocommit,
             **more,
         )

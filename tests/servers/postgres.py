@@ -27,7 +27,7 @@ import pytest
 
 from tests.server.debian import debian_program
 
-__all__ = ["PostgresDatabase", "PostgresServer", "postgres", "postgres_server"]
+__all__ = ["PostgresDatabase", "PostgresServer", "postgres", "postgres_server", "running"]
 
 PASSWORD = "postgres"
 _FOLDERS = "/usr/lib/postgresql/*/bin"
@@ -127,19 +127,28 @@ class PostgresDatabase:
                 connection.execute(statement)
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """The server of this process."""
+@contextmanager
+def running() -> Iterator[PostgresServer]:
+    """A new server."""
     # Not in pytest's folder: the server runs as another user, who may not look into that.
     folder = Path(tempfile.mkdtemp(prefix="postgres-"))
     try:
         server = PostgresServer(folder, _free_port(), _other_user(folder))
         _make(server)
         server.start()
-        yield server
-        server.stop()
+        try:
+            yield server
+        finally:
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """The server of this process."""
+    with running() as server:
+        yield server
 
 
 @pytest.fixture

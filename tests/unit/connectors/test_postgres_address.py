@@ -61,9 +61,10 @@ def test_urls_that_say_more_than_they_may(url: str) -> None:
         address(url=url, username="me")
 
 
-def test_a_user_is_needed() -> None:
-    with pytest.raises(OptionError, match="E1504"):
-        address(url="postgresql://db/x")
+def test_a_database_is_needed() -> None:
+    assert address(url="postgresql://db/x").user == ""
+    with pytest.raises(OptionError, match="E1500 option 'url' names no database"):
+        address(url="postgresql://db/")
 
 
 def test_connections(postgres: PostgresDatabase) -> None:

@@ -1,0 +1,132 @@
+"""The catalog `postgres`: the schemas of a database are databases, its tables and views tables.
+
+    CREATE CATALOG shop WITH ('type' = 'postgres', 'url' = 'postgresql://host/shop', 'username' = 'me', 'password' = '..')
+
+Types, NOT NULL, primary keys and comments are those of the database.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from connectors.databases.options import TABLE
+from connectors.options import TableOptions
+from connectors.postgres.address import ADDRESS_OPTIONS, Address, read_address
+from connectors.postgres.commits import EPOCHS
+from connectors.postgres.connection import connected, run, telling
+from connectors.postgres.described import Relation, described
+from connectors.postgres.table import SCHEMA, table_names, table_options
+from runtime.core.errors import UnavailableError
+from runtime.core.options import text_option
+from runtime.core.schema import Field, Schema
+from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignTable
+from runtime.spi.registry import TableRequest
+
+__all__ = ["POSTGRES_CATALOG", "Database", "PostgresCatalog", "described_table", "foreign"]
+
+DEFAULT_DATABASE = text_option("default-database", "public", "the schema that USE CATALOG makes the current database")
+T = TypeVar("T")
+_NOT_OURS = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%%'"
+
+
+class Database:
+    """A connection for questions about names, which is kept, and made anew when it is lost."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._lock = threading.Lock()
+        self._open: Any = None
+
+    def ask(self, question: Callable[[Any], T]) -> T:
+        """The answer to what is asked with a connection."""
+        with self._lock:
+            try:
+                return self._asked(question)
+            except UnavailableError:
+                # It may have been lost since the question before.
+                self._open = None
+                return self._asked(question)
+
+    def rows(self, query: str, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.ask(lambda connection: run(connection, query, arguments).fetchall())
+
+    def _asked(self, question: Callable[[Any], T]) -> T:
+        with telling(self.address):
+            if self._open is None:
+                self._open = connected(self.address)
+                weakref.finalize(self, self._open.close)
+            return question(self._open)
+
+    def schemas(self) -> list[str]:
+        return [
+            name for (name,) in self.rows(f"SELECT n.nspname FROM pg_namespace AS n WHERE {_NOT_OURS} ORDER BY 1", [])
+        ]
+
+    def tables(self, schema: str) -> list[str]:
+        """Tables and views; a partition is a part of its table."""
+        found = self.rows(
+            "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s "
+            "AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND NOT c.relispartition AND c.relname <> %s ORDER BY 1",
+            [schema, EPOCHS],
+        )
+        return [name for (name,) in found]
+
+    def table(self, schema: str, name: str) -> Relation:
+        return self.ask(lambda connection: described(connection, schema, name))
+
+
+def foreign(relation: Relation, options: Mapping[str, str]) -> ForeignTable:
+    """A table of the database as one of the engine."""
+    fields = [Field(c.name, c.type.with_nullable(c.nullable and c.name not in relation.key)) for c in relation.columns]
+    comments = {c.name: c.comment for c in relation.columns if c.comment}
+    return ForeignTable(Schema(tuple(fields)), options, relation.key, relation.comment, comments)
+
+
+class PostgresCatalog:
+    """A database."""
+
+    default_database: str
+
+    def __init__(self, database: Database, options: Mapping[str, str], default_database: str) -> None:
+        self._database = database
+        self._options = options
+        self.default_database = default_database
+
+    def databases(self) -> list[str]:
+        return self._database.schemas()
+
+    def tables(self, database: str) -> list[str]:
+        return self._database.tables(database)
+
+    def table(self, database: str, name: str) -> ForeignTable:
+        options = {"connector": "postgres", **self._options, SCHEMA.key: database, TABLE.key: name}
+        return foreign(self._database.table(database, name), options)
+
+
+def described_table(request: TableRequest, connector: str = "postgres") -> ForeignTable:
+    """A table that is declared without columns, as the database describes it."""
+    address, names = table_names(table_options(request, connector))
+    with telling(address), connected(address) as connection:
+        return foreign(described(connection, *names), request.options)
+
+
+def _open(request: CatalogRequest) -> PostgresCatalog:
+    given = {k: v for k, v in request.options.items() if k != "type"}
+    options = TableOptions(given, "catalog type 'postgres'", (*ADDRESS_OPTIONS, DEFAULT_DATABASE))
+    database = Database(read_address(options))
+    catalog = PostgresCatalog(
+        database, {k: v for k, v in given.items() if k != DEFAULT_DATABASE.key}, options.get(DEFAULT_DATABASE)
+    )
+    catalog.databases()
+    return catalog
+
+
+POSTGRES_CATALOG = CatalogFactory(
+    name="postgres",
+    document="the tables of a database of PostgreSQL, to read, write and look up",
+    open=_open,
+    options=(*ADDRESS_OPTIONS, DEFAULT_DATABASE),
+)

@@ -1,0 +1,151 @@
+"""The questions whose answers, one after another, are a table: by blocks, or by ranges of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from connectors.databases.fitting import may_be_read
+from connectors.databases.options import Partition
+from connectors.kit.predicates import where
+from connectors.postgres.columns import digits_of
+from connectors.postgres.connection import quoted
+from connectors.postgres.described import Relation
+from runtime.core.errors import ConnectorError
+from runtime.core.types import DataType, TypeRoot
+
+if TYPE_CHECKING:
+    from connectors.postgres.table import PostgresTable
+
+__all__ = ["Part", "check_columns", "parts_of", "selected"]
+
+_R = TypeRoot
+_LEAST_BLOCKS, _MOST_PARTS = 2048, 64
+_NUMBERS = frozenset({_R.SMALLINT, _R.INT, _R.BIGINT, _R.DECIMAL})
+
+
+@dataclass(frozen=True)
+class Part:
+    """A question. `at`: what names it in a position, a JSON value."""
+
+    at: list[Any]
+    sql: str
+
+
+def check_columns(table: PostgresTable, relation: Relation) -> None:
+    """Raises ConnectorError E3163 when the database has other columns than the table declares, or other types."""
+    for field in table.schema:
+        there = relation.column(field.name)
+        if not may_be_read(there.type, field.type):
+            raise ConnectorError(
+                f"column {field.name} of {table.place()} is {there.declared} there, which cannot be read as {field.type}",
+                code="E3163",
+                hint=f"declare it as {there.type.with_nullable(True)}, or CREATE TABLE without columns",
+            )
+
+
+def selected(table: PostgresTable, relation: Relation, source: str, *hidden: str) -> tuple[str, str]:
+    """Columns as they are asked for, and where from; the conditions see columns as they are here.
+
+    Args:
+        source: the table there.
+        hidden: what else is needed, with its name.
+    """
+    columns = {name: relation.column(name) for name in table.schema.names}
+    if not table.conditions:
+        return ", ".join(c.asked(quoted(n)) for n, c in columns.items()) or "NULL::bool", source
+    compared: dict[str, DataType] = {}
+    for condition in table.conditions:
+        compared |= condition.columns
+    raw = {name: quoted(f"#{place}") for place, name in enumerate(columns)}
+    inner = [
+        *hidden,
+        *(f"{quoted(n)} AS {alias}" for n, alias in raw.items()),
+        *(f"{relation.column(n).compared(quoted(n), digits_of(t))} AS {quoted(n)}" for n, t in compared.items()),
+    ]
+    asked = ", ".join(c.asked(raw[n]) for n, c in columns.items())
+    return asked or "NULL::bool", f"(SELECT {', '.join(inner)} FROM {source}) AS r"
+
+
+def parts_of(table: PostgresTable, relation: Relation, done: list[Any] | None) -> Iterator[Part]:
+    """All of them, or those from one on that is not done."""
+    if not relation.lies_in_blocks and done:
+        raise ConnectorError(
+            f"{table.place()} is a view or lies elsewhere: reading it cannot go on in the middle",
+            code="E3105",
+            hint="begin anew",
+        )
+    parts = _blocks if table.partition is None else _ranges
+    if not relation.lies_in_blocks:
+        parts = _whole if table.partition is None else _ranges_of_view
+    yield from parts(table, relation, done or [])
+
+
+def _tail(table: PostgresTable) -> str:
+    return "" if table.limit is None else f" LIMIT {table.limit}"
+
+
+def _filtered(table: PostgresTable) -> str:
+    return where(table.conditions) or " WHERE true"
+
+
+def _whole(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterator[Part]:
+    asked, source = selected(table, relation, relation.sql)
+    yield Part(["all"], f"SELECT {asked} FROM {source}{where(table.conditions)}{_tail(table)}")
+
+
+def _blocks(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterator[Part]:
+    size = max(_LEAST_BLOCKS, sum(leaf.blocks for leaf in relation.leaves) // _MOST_PARTS)
+    first = int(done[2]) if done else 0
+    for leaf in relation.leaves:
+        if [leaf.schema, leaf.name] < done[:2]:
+            continue
+        asked, source = selected(table, relation, f"ONLY {leaf.sql}", "ctid")
+        rows = f"SELECT {asked} FROM {source}{_filtered(table)}"
+        for begin in range(first, max(leaf.blocks, first + 1), size):
+            upper = "" if begin + size >= leaf.blocks else f" AND ctid < '({begin + size},0)'::tid"
+            yield Part([leaf.schema, leaf.name, begin], f"{rows} AND ctid >= '({begin},0)'::tid{upper}{_tail(table)}")
+        first = 0
+
+
+def _ranges(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterator[Part]:
+    """A range of one leaf after the other, sorted."""
+    name, ranges = _range_column(table, relation)
+    for low, high, is_last in ranges:
+        for leaf in relation.leaves:
+            at = [low, leaf.schema, leaf.name]
+            if at < done:
+                continue
+            asked, source = selected(table, relation, f"ONLY {leaf.sql}", "ctid", f'{name} AS "#by"')
+            by = '"#by"' if table.conditions else name
+            rows = f"SELECT {asked} FROM {source}{_filtered(table)} AND {by} >= {low} AND {by} {_up_to(high, is_last)}"
+            yield Part(at, f"{rows} ORDER BY {by}, ctid{_tail(table)}")
+
+
+def _ranges_of_view(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterator[Part]:
+    name, ranges = _range_column(table, relation)
+    asked, source = selected(table, relation, relation.sql, f'{name} AS "#by"')
+    by = '"#by"' if table.conditions else name
+    for low, high, is_last in ranges:
+        rows = f"SELECT {asked} FROM {source}{_filtered(table)} AND {by} >= {low}"
+        yield Part([low], f"{rows} AND {by} {_up_to(high, is_last)}{_tail(table)}")
+
+
+def _up_to(high: int, is_last: bool) -> str:
+    """Numbers with a fraction between two ranges belong to the first of them."""
+    return f"<= {high}" if is_last else f"< {high + 1}"
+
+
+def _range_column(table: PostgresTable, relation: Relation) -> tuple[str, list[tuple[int, int, bool]]]:
+    partition = table.partition
+    assert isinstance(partition, Partition)
+    column = relation.column(partition.column)
+    if column.type.root not in _NUMBERS:
+        raise ConnectorError(
+            f"column {column.name} of {table.place()} is {column.declared}: only numbers have ranges here",
+            code="E3163",
+            hint="leave 'scan.partition.column' out: tables are read in parallel by where their rows lie",
+        )
+    ranges = partition.ranges()
+    return quoted(column.name), [(low, high, (low, high) == ranges[-1]) for low, high in ranges]
