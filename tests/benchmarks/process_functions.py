@@ -1,8 +1,9 @@
 """A process function with a timer for each row, beside Flink's: `python -m tests.benchmarks.process_functions`.
 
-Over the bids of Nexmark in CSV files: for each bidder how many bids came until none came for ten seconds. Ours is called
+Over the bids of Nexmark in files: for each bidder how many bids came until none came for ten seconds. Ours is called
 row by row, and by epoch; Flink's is `flink_functions/Sessions.java`, which javac translates (`make bench-peers`; javac of
-Java 17). Also ours without timers (a running count), which shows what a timer costs. Each in a fresh process, after the
+Java 17). Also ours without timers (a running count), which shows what a timer costs. Flink reads CSV; ours is
+also measured over Parquet, where reading takes little. Each in a fresh process, after the
 same over 100,000 events. Printed, and written as lines of `results/process_functions.jsonl`.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import functools
+import itertools
 import json
 import subprocess
 import sys
@@ -31,6 +34,7 @@ __all__ = ["FUNCTIONS", "main"]
 GAP = dt.timedelta(seconds=10)
 WARM_UP_SIZE = 100_000
 SIZE = 1_000_000
+FORMATS = ("csv", "parquet")
 JAVA = Path(__file__).parent / "flink_functions"
 BIDS = "CREATE TEMPORARY VIEW bids AS SELECT bidder, price, `dateTime` FROM bid"
 RESULT = "CREATE TEMPORARY TABLE sessions_of_bidders (bidder BIGINT, n BIGINT{}) WITH ('connector' = 'blackhole')"
@@ -98,10 +102,10 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def statements(name: str, size: int) -> list[str]:
+def statements(name: str, size: int, format_: str) -> list[str]:
     """Tables and the INSERT, for any program that speaks Flink's SQL."""
-    folder = NEXMARK.files(size, "csv", False)
-    tables = [t for t in NEXMARK.tables_over(str(folder), "csv") if " bid " in t]
+    folder = NEXMARK.files(size, format_, False)
+    tables = [t for t in NEXMARK.tables_over(str(folder), format_) if " bid " in t]
     timed = name.startswith("sessions")
     call = f"sessions(input => TABLE bids PARTITION BY bidder{', on_time => DESCRIPTOR(`dateTime`)' if timed else ''})"
     return [
@@ -112,11 +116,11 @@ def statements(name: str, size: int) -> list[str]:
     ]
 
 
-def measure(name: str, size: int) -> dict[str, float]:
+def measure(name: str, size: int, format_: str) -> dict[str, float]:
     """Ours, in this process."""
     with TableEnvironment.create() as made:
         made.create_temporary_system_function("sessions", FUNCTIONS[name])
-        *declared, insert = statements(name, size)
+        *declared, insert = statements(name, size, format_)
         for statement in declared:
             made.execute_sql(statement)
         started, busy = time.perf_counter(), time.process_time()
@@ -124,10 +128,10 @@ def measure(name: str, size: int) -> dict[str, float]:
         return {"seconds": time.perf_counter() - started, "processor": time.process_time() - busy}
 
 
-def read_alone(size: int) -> dict[str, float]:
+def read_alone(size: int, format_: str) -> dict[str, float]:
     """What reading the bids takes, which is part of the others."""
     with TableEnvironment.create() as made:
-        *declared, _ = statements("counts", size)
+        *declared, _ = statements("counts", size, format_)
         for statement in declared:
             made.execute_sql(statement)
         started, busy = time.perf_counter(), time.process_time()
@@ -161,7 +165,7 @@ def in_flink(size: int, archive: Path) -> dict[str, Any]:
     }
 
     def with_function(rows: int) -> list[str]:
-        *declared, insert = statements("sessions", rows)
+        *declared, insert = statements("sessions", rows, "csv")
         return [*declared, "CREATE TEMPORARY SYSTEM FUNCTION sessions AS 'Sessions'", insert]
 
     return run(
@@ -175,29 +179,31 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--size", type=int, default=SIZE, help="events; 46 of 50 are bids")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--one", choices=["read", *FUNCTIONS], help="measure this in this process, and print it")
+    parser.add_argument("--format", choices=FORMATS, default="csv", help="of the files for --one")
     parser.add_argument("--out", default=str(results.RESULTS / "process_functions.jsonl"))
     given = parser.parse_args(words)
     if given.one:
-        ask = read_alone if given.one == "read" else lambda size: measure(given.one, size)
-        ask(WARM_UP_SIZE)
-        print(json.dumps(ask(given.size)))
+        ask = read_alone if given.one == "read" else functools.partial(measure, given.one)
+        ask(WARM_UP_SIZE, given.format)
+        print(json.dumps(ask(given.size, given.format)))
         return 0
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         archive = java_archive(Path(folder)) if FLINK_PYTHON.exists() else None
         for number in range(given.repeat):
-            for name in ("read", *FUNCTIONS, *(["flink"] if archive is not None else [])):
+            ours = itertools.product(FORMATS, ("read", *FUNCTIONS))
+            for format_, name in (*ours, *([("csv", "flink")] if archive is not None else [])):
                 if name == "flink":
                     assert archive is not None
                     taken = in_flink(given.size, archive)
                 else:
-                    command = ["--one", name, "--size", str(given.size)]
+                    command = ["--one", name, "--size", str(given.size), "--format", format_]
                     taken = run([sys.executable, "-m", "tests.benchmarks.process_functions", *command])
                 failed |= "error" in taken
                 bids = given.size * 46 // 50
                 rate = f"{bids / taken['seconds']:12,.0f} rows/s" if "seconds" in taken else taken["error"]
-                print(f"{name:20} {rate}", flush=True)
-                record = {"what": name, "rows": bids, "round": number, **taken}
+                print(f"{name:20} {format_:8} {rate}", flush=True)
+                record = {"what": name, "format": format_, "rows": bids, "round": number, **taken}
                 with Path(given.out).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")
     return int(failed)
