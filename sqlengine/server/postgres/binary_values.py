@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlengine.server.postgres.rows import with_length
+from runtime.kernels.framing import with_length
 from sqlengine.server.postgres.types import PgType
 
 __all__ = ["EPOCH_DAYS", "EPOCH_MICROS", "in_binary"]

@@ -11,14 +11,15 @@ import re
 import struct
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from runtime.kernels.framing import delimited, framed
 from sqlengine.server.postgres.binary_values import in_binary
 from sqlengine.server.postgres.messages import message
 from sqlengine.server.postgres.parameter_values import from_wire
-from sqlengine.server.postgres.rows import copy_binary_rows, copy_delimited_rows
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import Copying, Piece
 from sqlengine.server.postgres.text_values import in_text
@@ -59,18 +60,30 @@ def copy_piece(piece: Piece, columns: Sequence[Described], copying: Copying, tim
     """CopyData messages of some rows."""
     rows = len(piece[0]) if piece else 0
     if copying.format == "binary":
-        return copy_binary_rows([in_binary(c, d.type) for c, d in zip(piece, columns, strict=True)], rows)
+        return framed([in_binary(c, d.type) for c, d in zip(piece, columns, strict=True)], rows, b"d")
     texts = [in_text(c, d.type, time_zone).cast(pa.string()) for c, d in zip(piece, columns, strict=True)]
     make = _csv_texts if copying.format == "csv" else _escaped_texts
-    return copy_delimited_rows([make(t, copying).cast(pa.binary()) for t in texts], rows, copying.delimiter.encode())
+    values = [make(text, copying).cast(pa.binary()) for text in texts]
+    return delimited(values, rows, b"d", copying.delimiter.encode())
 
 
 def _escaped_texts(texts: pa.Array, copying: Copying) -> pa.Array:
+    found = _bytes_of(texts)
     for raw, escaped in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
-        texts = pc.replace_substring(texts, raw, escaped)
-    if copying.delimiter != "\t":
+        if raw.encode() in found:
+            texts = pc.replace_substring(texts, raw, escaped)
+    if copying.delimiter != "\t" and copying.delimiter.encode() in found:
         texts = pc.replace_substring(texts, copying.delimiter, "\\" + copying.delimiter)
     return pc.fill_null(texts, copying.null)
+
+
+def _bytes_of(texts: pa.Array) -> bytes:
+    """All characters of an array of texts: looking for one in them is much faster than replacing it in each."""
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return b""
+    ends = np.frombuffer(offsets, dtype=np.int32)
+    return bytes(memoryview(data)[int(ends[texts.offset]) : int(ends[texts.offset + len(texts)])])
 
 
 def _csv_texts(texts: pa.Array, copying: Copying) -> pa.Array:

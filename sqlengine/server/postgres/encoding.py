@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runtime.kernels.framing import framed
 from sqlengine.server.postgres.binary_values import in_binary
-from sqlengine.server.postgres.rows import data_rows
 from sqlengine.server.postgres.statements import Piece
 from sqlengine.server.postgres.text_values import in_text
 from sqlengine.server.postgres.types import Described
@@ -27,4 +27,4 @@ def encoded(piece: Piece, columns: Sequence[Described], formats: Sequence[int], 
         in_binary(column, described.type) if format_ else in_text(column, described.type, time_zone)
         for column, described, format_ in zip(piece, columns, formats, strict=True)
     ]
-    return data_rows(values, rows)
+    return framed(values, rows, b"D")

@@ -21,8 +21,7 @@ from sqlengine.parameters.statement import PreparedStatement, newest_plan
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.server.postgres.rows import PIECE
-from sqlengine.server.postgres.statements import Outcome, Piece
+from sqlengine.server.postgres.statements import PIECE, Outcome, Piece
 from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of, type_of
 from sqlengine.server.postgres.words import scan
 

@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from sqlengine.server.postgres.types import Described, PgType
 
-__all__ = ["Copying", "Outcome", "Piece", "SharedPiece", "Statement", "rows_outcome"]
+__all__ = ["PIECE", "Copying", "Outcome", "Piece", "SharedPiece", "Statement", "rows_outcome"]
 
+PIECE = 65536
+"""At most so many rows are made into messages at once: offsets of Arrow arrays are int32."""
 Piece = Sequence[pa.Array]
 """Rows of a result: an Arrow array for each column, all of one length."""
 

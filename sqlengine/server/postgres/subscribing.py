@@ -25,9 +25,8 @@ from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.server.feeds import Behind, Feeds, Shared, Start
 from sqlengine.server.postgres.engine import carried
-from sqlengine.server.postgres.rows import PIECE
 from sqlengine.server.postgres.sqlstate import PgError
-from sqlengine.server.postgres.statements import Outcome, Piece, SharedPiece
+from sqlengine.server.postgres.statements import PIECE, Outcome, Piece, SharedPiece
 from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of
 from sqlengine.server.postgres.words import Reader, with_back_ticks
 

@@ -90,18 +90,21 @@ def _bytes(column: pa.Array, time_zone: str) -> pa.Array:
     return pc.binary_join_element_wise("\\x", digits, "")
 
 
-def _cut(texts: pa.Array) -> pa.Array:
-    """Without zeros at the end of a fraction."""
-    short = pc.replace_substring_regex(texts, r"\.0+$", "")
-    return pc.replace_substring_regex(short, r"(\.\d*[1-9])0+$", r"\1")
+def _without_zeros(texts: pa.Array) -> pa.Array:
+    """Texts that have a fraction, without zeros at its end."""
+    return pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
 
 
 def _time(column: pa.Array, time_zone: str) -> pa.Array:
-    return _cut(column.cast(pa.string()))
+    return _without_zeros(pc.cast(column, pa.time64("us"), safe=False).cast(pa.string()))
 
 
 def _timestamp(column: pa.Array, time_zone: str) -> pa.Array:
-    return _cut(pc.cast(column, pa.timestamp("us"), safe=False).cast(pa.string()))
+    moments = pc.cast(column, pa.timestamp("us"), safe=False)
+    seconds = pc.cast(moments, pa.timestamp("s"), safe=False)
+    if pc.all(pc.equal(pc.cast(seconds, pa.timestamp("us")), moments)).as_py():
+        return seconds.cast(pa.string())
+    return _without_zeros(moments.cast(pa.string()))
 
 
 def _timestamptz(column: pa.Array, time_zone: str) -> pa.Array:

@@ -12,6 +12,7 @@ from runtime.kernels.native import Kernel
 from tests.unit.kernels.avro_calls import of_avro
 from tests.unit.kernels.conftest import handles
 from tests.unit.kernels.match_calls import of_match, of_paths
+from tests.unit.kernels.test_framing import of_frames
 from tests.unit.kernels.test_native import of_index, of_lists, of_ranks, of_slots, of_strings, of_words
 from tests.unit.kernels.variant_calls import of_variants
 
@@ -47,6 +48,9 @@ INDEXES = {
     "variant_parts": [1],
     "avro_read": [4],
     "avro_write": [2],
+    "frame_heads": [0],
+    "frame_values": [0, 3],
+    "delimit_values": [0, 3],
 }
 """The arguments that are indexes in every item: none of them may be outside."""
 
@@ -85,6 +89,7 @@ def calls(kernels: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Kern
                 of_paths,
                 of_variants,
                 of_avro,
+                of_frames,
             ):
                 kind(np.random.default_rng(rows), rows)
         of_index(np.random.default_rng(2), 1000)

@@ -20,10 +20,9 @@ from sqlengine.api.environment import TableEnvironment
 from sqlengine.server.postgres.catalogue.contents import Contents
 from sqlengine.server.postgres.catalogue.definitions import COLUMNS, SCRIPTS
 from sqlengine.server.postgres.catalogue.rewriting import SCHEMA, rewritten
-from sqlengine.server.postgres.rows import PIECE
 from sqlengine.server.postgres.settings import SERVER_VERSION
 from sqlengine.server.postgres.sqlstate import PgError
-from sqlengine.server.postgres.statements import Outcome, Piece
+from sqlengine.server.postgres.statements import PIECE, Outcome, Piece
 from sqlengine.server.postgres.types import ARRAYS, TYPES, Described, PgType
 
 if TYPE_CHECKING:
