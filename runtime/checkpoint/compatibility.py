@@ -346,6 +346,9 @@ def _tables(node: PhysicalNode) -> list[str]:
 def _rows(state: SavedState) -> dict[str, int]:
     """How many rows each table of an operator holds, in all tasks; figures of the whole operator are no rows."""
     found: dict[str, int] = {}
+    if state.unread:
+        # Whoever goes on from it reads it; nobody is shown how much it is.
+        return found
     for task in state.tasks:
         for name, rows in task.items():
             if [field.name for field in rows.schema if not field.name.startswith("$")] != ["value"]:

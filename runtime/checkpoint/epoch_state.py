@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.state.snapshot import SavedOperator, SavedState
 
-__all__ = ["CheckpointInfo", "EpochState", "Restored"]
+if TYPE_CHECKING:
+    from runtime.checkpoint.away import AwayState
+
+__all__ = ["CheckpointInfo", "EpochState", "Restored", "released"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,7 @@ class EpochState:
         finished: the input had ended.
         counts: figures that go on counting, a JSON value: rows in and out by operator (`rows`), and rejected ones
             (`rejected`), and what sinks have written (`written`).
+        away: the state of operators that tasks keep elsewhere; in `operators` these have none.
     """
 
     epoch: int
@@ -35,6 +40,7 @@ class EpochState:
     sinks: Mapping[str, Any]
     finished: bool
     counts: Mapping[str, Any] = field(default_factory=dict)
+    away: AwayState | None = None
 
     def release(self) -> None:
         """It is written, or never will be: the job may let go of rows that it holds for it. In the job's thread."""
@@ -42,6 +48,17 @@ class EpochState:
             for task in operator.tasks:
                 for changes in task:
                     changes.release()
+        if self.away is not None:
+            self.away.release()
+
+
+@contextmanager
+def released(state: EpochState) -> Generator[None]:
+    """Releases it at the end."""
+    try:
+        yield
+    finally:
+        state.release()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
+from runtime.checkpoint.away import AwayState, Known, Target, UnreadTask
 from runtime.checkpoint.epoch_state import EpochState, Restored
 from runtime.checkpoint.keys import NO_KEYS, Keys
 from runtime.checkpoint.manifest import Manifest, OperatorPieces, encode_manifest, segments_of
-from runtime.checkpoint.segments import SegmentReader, SegmentWriter
+from runtime.checkpoint.segments import Segment, SegmentReader, SegmentWriter
 from runtime.checkpoint.storage import Damage, Storage
 from runtime.checkpoint.table_chain import Piece, TableChain, read_chain, read_pieces
 from runtime.core.errors import CheckpointError, InternalError
 from runtime.state.snapshot import SavedOperator, SavedState, TaskState
+from runtime.state.table import TableChanges
 
 __all__ = ["Chains", "ImageWriter", "TableChains", "add_changes", "read_image", "read_operators"]
 
@@ -26,10 +30,11 @@ TableChains = dict[tuple[str, int, str], TableChain]
 @dataclass(slots=True)
 class Chains:
     """What earlier checkpoints wrote that the next one builds on. `line`: whether the last one named the files of
-    segments (0) or their copies (1)."""
+    segments (0) or their copies (1). `away`: of what tasks write themselves, by operator, task and table."""
 
     tables: TableChains = field(default_factory=dict)
     line: int = 0
+    away: Mapping[tuple[str, int, str], Known] = field(default_factory=dict)
 
 
 class ImageWriter:
@@ -68,7 +73,7 @@ class ImageWriter:
         first, second = (other, folder) if self._line else (folder, other)
         self._files = SegmentWriter(storage, first, token, copies=second if copies else "", digests=bool(keys))
         self._started = time.monotonic_ns()
-        self._published = False
+        self._published = self._away = False
 
     def write(
         self, state: EpochState, chains: Chains, kind: str, number: int, job: str, sizes: Mapping[str, int]
@@ -84,11 +89,11 @@ class ImageWriter:
         """
         plan = self._files.text(state.plan, ".plan.json", self._folder)
         tables: TableChains = {}
-        operators = add_changes(state.operators, chains.tables, tables, self._files, self._reader)
+        operators, away, files = self._operators(state, chains, tables, plan)
         if self._line:
             operators = tuple(operator.turned for operator in operators)
         self._files.close()
-        sizes = {**sizes, **self._files.files}
+        sizes = {**sizes, **self._files.files, **files}
         named = [*segments_of(plan, operators)]
         needed = dict.fromkeys([*(s.file for s in named), *(s.copy for s in named if s.copy)])
         manifest = Manifest(
@@ -101,7 +106,7 @@ class ImageWriter:
             state.finished,
             time.time_ns() // 1_000_000,
             (time.monotonic_ns() - self._started) // 1_000_000,
-            sum(self._files.files.values()),
+            sum(self._files.files.values()) + sum(files.values()),
             plan,
             operators,
             state.sources,
@@ -112,7 +117,60 @@ class ImageWriter:
         data = encode_manifest(manifest, self._keys)
         self._published = True
         self._storage.publish(manifest.path, data)
-        return manifest, len(data), Chains(tables, self._line)
+        return manifest, len(data), Chains(tables, self._line, away)
+
+    def _operators(
+        self, state: EpochState, chains: Chains, tables: TableChains, plan: Segment
+    ) -> tuple[tuple[OperatorPieces, ...], Mapping[tuple[str, int, str], Known], Mapping[str, int]]:
+        """Writes the state of operators, or has tasks write it. Gives where it is, what the next checkpoint builds on of
+        the tasks', and the sizes of their files by path."""
+        away, written = state.away, None
+        if away is not None and self._storage.reached:
+            target = Target(self._storage.reached, self._files.folders, bool(self._keys), plan.file)
+            written = away.write(target, chains.away)
+        if away is None or written is None:
+            given = state.operators
+            if away is not None:
+                # What follows what tasks have written begins anew.
+                read = partial(away.changes, complete=bool(chains.away))
+                given = [_with(o, away, read) for o in state.operators]
+            return add_changes(given, chains.tables, tables, self._files, self._reader), {}, {}
+        self._away = True
+        self._check(written.files)
+        figures, known = written.figures, dict(written.tables)
+        given = [_with(o, away, lambda name: figures.get(name, ())) for o in state.operators]
+        operators = list(add_changes(given, chains.tables, tables, self._files, self._reader))
+        for place, operator in enumerate(operators):
+            if operator.name not in away.tasks:
+                continue
+            for number, task in enumerate(operator.tasks):
+                for table, pieces in task.items():
+                    known[operator.name, number, table] = Known(tuple(pieces))
+                    del tables[operator.name, number, table]
+            found: list[dict[str, tuple[Piece, ...]]] = [{} for _ in range(away.tasks[operator.name])]
+            for (name, number, table), held in known.items():
+                if name == operator.name:
+                    found[number][table] = held.pieces
+            operators[place] = replace(operator, tasks=tuple(found))
+        return tuple(operators), known, written.files
+
+    def _check(self, files: Mapping[str, int]) -> None:
+        """Raises Damage when files that tasks have written are not there."""
+        there: dict[str, int] = {}
+        for folder in self._files.folders:
+            there.update(self._storage.files(folder))
+        for path, size in files.items():
+            if there.get(path) != size:
+                raise Damage(f"{path} is not what a task has written: it has {there.get(path, 'no')} bytes, not {size}")
+
+    def left(self) -> dict[str, int]:
+        """The files in the folders of a checkpoint that is there, where attempts of tasks that did not count may have left
+        some."""
+        found: dict[str, int] = {}
+        with suppress(OSError):
+            for folder in self._folders if self._away else ():
+                found.update(self._storage.files(folder))
+        return found
 
     def abandon(self) -> None:
         """Takes back a checkpoint of which `write` has failed.
@@ -186,15 +244,34 @@ def _add(
     return OperatorPieces(saved.name, saved.watermark, saved.input_watermark, tuple(tasks))
 
 
-def read_image(storage: Storage, manifest: Manifest) -> Restored:
-    """All that a checkpoint or savepoint holds.
+def _with(
+    saved: SavedOperator, away: AwayState, tasks: Callable[[str], tuple[tuple[TableChanges, ...], ...]]
+) -> SavedOperator:
+    """An operator that is elsewhere with what its tasks have."""
+    return replace(saved, tasks=tasks(saved.name)) if saved.name in away.tasks else saved
+
+
+def read_image(storage: Storage, manifest: Manifest, *, unread: bool = False) -> Restored:
+    """All that a checkpoint or savepoint holds. `unread`: state is read by whoever asks for it, where it can be reached
+    from elsewhere.
 
     Raises:
         Damage: a file is missing or holds other bytes than were written.
         OSError: the store cannot be read.
     """
     reader = SegmentReader(storage)
-    operators = read_operators(manifest.operators, reader)
+    if unread and storage.reached:
+        operators = {
+            o.name: SavedState(
+                o.watermark,
+                o.input_watermark,
+                tuple(UnreadTask(task, reader, storage.reached, manifest.path) for task in o.tasks),
+                unread=True,
+            )
+            for o in manifest.operators
+        }
+    else:
+        operators = read_operators(manifest.operators, reader)
     try:
         plan = reader.text(manifest.plan)
     except UnicodeDecodeError as error:

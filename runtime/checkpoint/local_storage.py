@@ -67,6 +67,10 @@ class LocalStorage:
     def place(self) -> str:
         return self._root
 
+    @property
+    def reached(self) -> str:
+        return self._root
+
     def claim(self) -> None:
         if self._claimed or sys.platform == "win32":
             return

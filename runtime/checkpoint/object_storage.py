@@ -50,6 +50,10 @@ class ObjectStorage:
     def place(self) -> str:
         return self._place
 
+    @property
+    def reached(self) -> str:
+        return self._uri
+
     def claim(self) -> None:
         if self._claimed or not self._uri:
             return

@@ -68,16 +68,19 @@ class SegmentWriter:
         token: part of all file names, so that a name is never used again.
         copies: another folder, to which every file of rows is written as well.
         digests: segments carry their SHA-256.
+        first: the number of the first file.
     """
 
-    def __init__(self, storage: Storage, folder: str, token: str, *, copies: str = "", digests: bool = False) -> None:
+    def __init__(
+        self, storage: Storage, folder: str, token: str, *, copies: str = "", digests: bool = False, first: int = 0
+    ) -> None:
         self._storage = storage
-        self._folders = [folder, copies] if copies else [folder]
+        self.folders = (folder, copies) if copies else (folder,)
         self._token = token
         self._digests = digests
         self._shared: tuple[str, NewFile] | None = None
         self._open: list[NewFile] = []
-        self._made = 0
+        self._made = first
         self._memory: pa.Buffer | None = None
         self.files: dict[str, int] = {}
         """The files made so far with their sizes, complete or not."""
@@ -165,7 +168,7 @@ class SegmentWriter:
 
     def _create(self, suffix: str, *, large: bool = False, folders: Sequence[str] | None = None) -> tuple[str, NewFile]:
         number, self._made = self._made, self._made + 1
-        paths = [f"{folder}/state-{self._token}-{number}{suffix}" for folder in folders or self._folders]
+        paths = [f"{folder}/state-{self._token}-{number}{suffix}" for folder in folders or self.folders]
         made: list[NewFile] = []
         for path in paths:
             # Known before it is there, so that it is deleted even if making it fails half way.
@@ -183,7 +186,7 @@ class SegmentWriter:
     def _paths(self, path: str) -> list[str]:
         """The files that hold what is written to one of the first folder."""
         name = path.rpartition("/")[2]
-        return [f"{folder}/{name}" for folder in self._folders]
+        return [f"{folder}/{name}" for folder in self.folders]
 
     def _close(self, file: NewFile) -> None:
         self._open.remove(file)

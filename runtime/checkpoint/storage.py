@@ -50,6 +50,12 @@ class Storage(Protocol):
         """The folder, as a person would name it."""
         ...
 
+    @property
+    def reached(self) -> str:
+        """The folder as `storage_at` takes it in another process, on another machine if it is there; "": it cannot be
+        told."""
+        ...
+
     def claim(self) -> None:
         """This process is going to write here. Held until the process ends or `release`.
 

@@ -143,13 +143,15 @@ class CheckpointStore:
                 raise _write_failure(error, writer, f"checkpoint {number} cannot be written to {self.path}") from error
             self._chains = chains
             self._files = {**files, **manifest.files, manifest.path: size}
+            self._files.update(writer.left())
             self._read[number] = manifest, size
             self._complete.append(manifest)
             self._expire()
             return manifest.info(self.path, "completed", size)
 
-    def latest(self) -> Restored | None:
+    def latest(self, *, unread: bool = False) -> Restored | None:
         """The newest complete checkpoint of which all files are as they were written; None when there is none at all.
+        `unread`: the state of operators is read by whoever asks for it, who finds out whether it is.
 
         Raises:
             CheckpointError: all are damaged; or a newer version of the engine wrote one; or the files cannot be read
@@ -157,15 +159,15 @@ class CheckpointStore:
         """
         for number in sorted(self._numbers() - self._damaged.keys(), reverse=True):
             try:
-                restored = read_image(self._storage, self._manifest(number)[0])
+                restored = read_image(self._storage, self._manifest(number)[0], unread=unread)
             except Damage as damage:
                 if number not in self._numbers():
                     # Another process has just deleted it, which has newer ones.
-                    return self.latest()
+                    return self.latest(unread=unread)
                 self.refuse(number, str(damage))
             except OSError as error:
                 if number not in self._numbers():
-                    return self.latest()
+                    return self.latest(unread=unread)
                 raise CheckpointError(
                     f"checkpoint {number} in {self.path} cannot be read: {error}",
                     code="E3406",
@@ -207,9 +209,8 @@ class CheckpointStore:
                 manifest, size = self._manifest(number)
             except Damage as damage:
                 self.refuse(number, str(damage))
-                found.append(
-                    CheckpointInfo(number, "checkpoint", 0, 0, 0, 0, 0, "damaged", f"{self.path}/chk-{number}")
-                )
+                path = f"{self.path}/chk-{number}"
+                found.append(CheckpointInfo(number, "checkpoint", 0, 0, 0, 0, 0, "damaged", path))
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -353,8 +354,8 @@ def write_savepoint(path: str, state: EpochState, job: str, keys: Keys = NO_KEYS
     return manifest.info(storage.place, "completed", size)
 
 
-def read_savepoint(path: str, keys: Keys = NO_KEYS) -> Restored:
-    """What a savepoint holds; `path` may also be the folder of a checkpoint (`.../chk-7`).
+def read_savepoint(path: str, keys: Keys = NO_KEYS, *, unread: bool = False) -> Restored:
+    """What a savepoint holds; `path` may also be the folder of a checkpoint (`.../chk-7`). `unread`: see `latest`.
 
     Raises:
         CheckpointError: there is none, or it is damaged, or a newer version of the engine wrote it, or somebody who has
@@ -362,7 +363,7 @@ def read_savepoint(path: str, keys: Keys = NO_KEYS) -> Restored:
     """
     storage, folder = _parted(path)
     try:
-        return read_image(storage, _read_manifest(storage, folder, keys)[0])
+        return read_image(storage, _read_manifest(storage, folder, keys)[0], unread=unread)
     except FileNotFoundError as error:
         raise CheckpointError(
             f"there is no savepoint in {path}", code="E3404", hint=_what_is_there(storage, folder)
@@ -425,8 +426,7 @@ def _write_failure(error: Exception, writer: ImageWriter, what: str) -> Exceptio
         # What is left has no manifest; the next job that writes here deletes it.
         pass
     if isinstance(error, Damage):
-        hint = "the next checkpoint is written in full"
-        return CheckpointError(f"{what}: {error}", code="E3401", hint=hint)
+        return CheckpointError(f"{what}: {error}", code="E3401", hint="the next checkpoint is written in full")
     if isinstance(error, OSError | pa.ArrowException):
         return CheckpointError(f"{what}: {error}", code="E3401")
     if isinstance(error, TypeError | ValueError):

@@ -27,7 +27,7 @@ from runtime.kernels.grow import grown
 from runtime.state.snapshot import single_batch
 from runtime.state.table import SLOT, TableChanges
 
-__all__ = ["FAN", "Piece", "TableChain", "read_chain", "read_pieces"]
+__all__ = ["FAN", "Piece", "TableChain", "known_chain", "read_chain", "read_pieces"]
 
 FAN = 16
 _SMALLEST_CLASS = 256
@@ -216,6 +216,19 @@ def read_chain(pieces: Sequence[Piece], reader: SegmentReader) -> tuple[pa.Recor
     for number, batch in parts:
         live[number] = live.get(number, 0) + batch.num_rows
     return _joined([(0, batch) for batch in ordered], pieces), TableChain.behind(pieces, last.numbers, live)
+
+
+def known_chain(pieces: Sequence[Piece], reader: SegmentReader) -> TableChain | None:
+    """The chain of pieces whose table goes on with its slots; None where these are sparse. Raises as `read_pieces`."""
+    if not pieces:
+        return TableChain()
+    parts, last = _read(pieces, reader)
+    if last.numbers is None:
+        return None
+    live: dict[int, int] = {}
+    for number, batch in parts:
+        live[number] = live.get(number, 0) + batch.num_rows
+    return TableChain.behind(pieces, last.numbers, live)
 
 
 def _in_order(parts: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch] | None:

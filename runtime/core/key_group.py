@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_TASKS", "KeyGroups", "key_group", "key_group_range", "key_groups"]
+__all__ = ["MOST_TASKS", "KeyGroups", "key_group", "key_group_range", "key_groups", "tasks_with_keys_of"]
 
 _LEAST = 128
 MOST_TASKS = 32_768
@@ -49,3 +49,13 @@ def key_group_range(task: int, tasks: int) -> KeyGroups:
     """The key groups of one of so many tasks: contiguous, disjoint, together all."""
     of = key_groups(tasks)
     return KeyGroups(task * of // tasks, (task + 1) * of // tasks, of)
+
+
+def tasks_with_keys_of(groups: KeyGroups, tasks: int) -> list[int]:
+    """Which of so many tasks may have keys that are in these key groups, in order."""
+    of = key_groups(tasks)
+    # The lowest bits of a hash: who has more groups tells all that have fewer.
+    bits = np.arange(max(of, groups.of))
+    shared = bits[(bits % groups.of >= groups.start) & (bits % groups.of < groups.stop)] % of
+    starts = np.array([task * of // tasks for task in range(tasks)])
+    return np.unique(np.searchsorted(starts, shared, side="right") - 1).tolist()

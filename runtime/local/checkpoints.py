@@ -52,6 +52,7 @@ __all__ = [
     "TOLERABLE_FAILURES",
     "Checkpointed",
     "Checkpoints",
+    "give_way",
     "readings",
     "store",
 ]
@@ -69,7 +70,7 @@ TOLERABLE_FAILURES = int_option(
     "execution.checkpointing.tolerable-failed-checkpoints", 0, "how many checkpoints in a row may fail"
 )
 _NICE = 5
-"""By so much less urgent is the thread that writes: there are seconds until the next checkpoint, and the job waits for
+"""By so much less urgent is a thread that writes: there are seconds until the next checkpoint, and the job waits for
 none of it. (Much less, and a thread that holds the interpreter's lock would wait for the processor.)"""
 CHECKPOINT_OPTIONS = (INTERVAL, MIN_PAUSE, RETAINED, TOLERABLE_FAILURES, KEY_FILE)
 
@@ -84,8 +85,9 @@ class Checkpointed(Protocol):
 
     name: str
 
-    def save(self, *, complete: bool, finished: bool) -> EpochState:
-        """The state at the end of the last epoch, its sinks prepared: changes since the last save, or all of it."""
+    def save(self, *, complete: bool, finished: bool, by_tasks: bool = False) -> EpochState:
+        """The state at the end of the last epoch, its sinks prepared: changes since the last save, or all of it.
+        `by_tasks`: who is to write it can have tasks write theirs (`EpochState.away`)."""
         ...
 
     def publish(self, committables: Mapping[str, Any]) -> None:
@@ -124,7 +126,7 @@ class Checkpoints:
         self._take_over = options.get(compatibility.TAKE_OVER)
         self._tolerable = options.get(TOLERABLE_FAILURES)
         self._clock = clock
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints", initializer=_give_way)
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints", initializer=give_way)
         self._pending: _Pending | None = None
         self._begun_at = clock.now()
         self._ended_at: int | None = None
@@ -136,8 +138,9 @@ class Checkpoints:
         """How long it took to write each checkpoint of this run."""
         self.failed = 0
 
-    def latest(self) -> Restored | None:
-        """The checkpoint to go on from. What is saved next is complete. From now on no other process writes here."""
+    def latest(self, *, unread: bool = False) -> Restored | None:
+        """The checkpoint to go on from. What is saved next is complete. From now on no other process writes here. `unread`:
+        see `CheckpointStore.latest`."""
         self.store.claim()
         with _CLAIMING:
             other = _WRITING.setdefault(self.store.path, self)
@@ -149,7 +152,7 @@ class Checkpoints:
             )
         self._complete = True
         self._unpublished = {}
-        return self.store.latest()
+        return self.store.latest(unread=unread)
 
     @property
     def place(self) -> str:
@@ -215,7 +218,7 @@ class Checkpoints:
 
     def _begin(self, job: Checkpointed, *, finished: bool) -> None:
         self._begun_at = self._clock.now()
-        state = job.save(complete=self._complete, finished=finished)
+        state = job.save(complete=self._complete, finished=finished, by_tasks=True)
         if self._unpublished:
             names = {**self._unpublished, **state.sinks}
             merged = {n: [*self._unpublished.get(n, ()), *state.sinks.get(n, ())] for n in names}
@@ -259,8 +262,8 @@ class Checkpoints:
         job.publish(committables)
 
 
-def _give_way() -> None:
-    """In the thread that writes: the threads of the job come first. On Linux alone a thread has its own priority."""
+def give_way() -> None:
+    """In a thread that writes: the threads of the job come first. On Linux alone a thread has its own priority."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         with suppress(OSError):

@@ -46,6 +46,7 @@ from runtime.state.backend import StateBackend
 from runtime.state.snapshot import SavedOperator, SavedState
 
 if TYPE_CHECKING:
+    from runtime.checkpoint.away import AwayState
     from runtime.local.elsewhere import Elsewhere
     from runtime.state.arrangement import Span
 
@@ -216,7 +217,7 @@ class Dataflow:
             if not self._shrinking.is_due(vertex.name, operator):
                 continue
             made = self._operator(vertex.node, vertex.name)
-            made.load(SavedState.of([_image(vertex)]))
+            made.load(SavedState.of([vertex.image()]))
             operator.close()
             vertex.operator = made
 
@@ -227,24 +228,21 @@ class Dataflow:
         self._watched.append(number)
         return len(self._watched) - 1
 
-    def save(self, complete: bool = False, *, hold: bool = False) -> list[SavedOperator]:
+    def save(self, complete: bool = False, *, hold: bool = False, away: AwayState | None = None) -> list[SavedOperator]:
         """What the operators' state has become since it was last saved; all of it the first time, or when asked for.
 
-        Between epochs only. Later epochs do not change what it returns. `hold`: see `StateTable.changes`.
+        Between epochs only. Later epochs do not change what it returns. `hold`: see `StateTable.changes`; `away` has
+        the state of operators that are left out.
         """
-        return [
-            SavedOperator(
-                vertex.name,
-                vertex.watermark,
-                vertex.input_watermark,
-                () if vertex.operator is None else vertex.operator.save(complete, hold=hold),
-            )
-            for vertex in self.vertices
-        ]
+        return [vertex.saved(complete, hold=hold, away=away) for vertex in self.vertices]
 
-    def image(self) -> list[SavedOperator]:
+    def away(self, complete: bool, *, image: bool = False) -> AwayState | None:
+        """See `Elsewhere.away`. `image`: as if nobody had asked."""
+        return None if self.elsewhere is None else self.elsewhere.away(complete, image=image)
+
+    def image(self, away: AwayState | None = None) -> list[SavedOperator]:
         """All state as it is, for a savepoint: what `save` tells of changes is as if nobody had asked."""
-        return [_image(vertex) for vertex in self.vertices]
+        return [vertex.image(away) for vertex in self.vertices]
 
     def restore(self, epoch: int, saved: Mapping[str, SavedState]) -> None:
         """Go on after an epoch from saved state, by operator name; operators that nothing was saved of begin empty.
@@ -474,12 +472,6 @@ class Dataflow:
                 if vertex.operator is not None:
                     closing.callback(vertex.operator.close)
                     vertex.operator = ended(vertex.operator)
-
-
-def _image(vertex: Vertex) -> SavedOperator:
-    """All of a vertex's state, without a note that it was saved."""
-    tasks = () if vertex.operator is None else vertex.operator.image()
-    return SavedOperator(vertex.name, vertex.watermark, vertex.input_watermark, tasks)
 
 
 def _together(parts: Sequence[ChangelogBatch | None], *, coded: bool) -> ChangelogBatch | None:

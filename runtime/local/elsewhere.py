@@ -10,6 +10,7 @@ from runtime.operators.operator import Operator
 from runtime.plan.nodes import PhysicalNode, SourceExec
 
 if TYPE_CHECKING:
+    from runtime.checkpoint.away import AwayState
     from runtime.local.dataflow import Dataflow, SourceInput
     from runtime.local.source_inputs import SourceInputs
 
@@ -43,6 +44,16 @@ class Elsewhere(Protocol):
 
     def inputs(self, node: SourceExec, *given: Any, **named: Any) -> SourceInputs:
         """The reading of a source; arguments as those of `SourceInputs`."""
+        ...
+
+    def open_restored(self) -> None:
+        """Tasks open the state that operators were given to go on from. Raises CheckpointError E3402 when it is not what was
+        saved. Where nobody asks for it they do so with the first epoch."""
+        ...
+
+    def away(self, complete: bool, *, image: bool = False) -> AwayState | None:
+        """What the state of operators that run elsewhere has become since it was last asked for, or all of it, to be
+        written by those who have it. Between epochs. `image`: as if nobody had asked."""
         ...
 
     def epoch(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> None:

@@ -31,9 +31,11 @@ class GoingOn:
 
     Args:
         savepoint: what the job goes on from when it has no checkpoint of its own.
+        unread: state is kept elsewhere, by those who read it.
     """
 
-    def __init__(self, checkpoints: Checkpoints | None, savepoint: Restored | None) -> None:
+    def __init__(self, checkpoints: Checkpoints | None, savepoint: Restored | None, *, unread: bool = False) -> None:
+        self._unread = unread
         self._checkpoints = checkpoints
         self._savepoint = savepoint
         self._unproven: Restored | None = None
@@ -50,7 +52,7 @@ class GoingOn:
         while True:
             self._unproven, self._own = None, False
             try:
-                own = self._checkpoints.latest() if self._checkpoints is not None else None
+                own = self._checkpoints.latest(unread=self._unread) if self._checkpoints is not None else None
             except CheckpointError as error:
                 raise error if refused is None or refused.code != _GONE else refused from None
             restored = own or self._savepoint
@@ -106,6 +108,8 @@ def go_on(dataflow: Dataflow, checkpoints: Checkpoints | None, saved: Restored |
     with taking(f"what sinks have prepared in {saved.path}"):
         dataflow.recover(saved.sinks)
         note = dataflow.take_back(written, saved.id) if own else None
+    if dataflow.elsewhere is not None:
+        dataflow.elsewhere.open_restored()
     if note:
         saved.problems.append(note)
         _log.warning("%s", note, path=saved.path, checkpoint=saved.id)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
+from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored, released
 from runtime.checkpoint.fitting import taking
 from runtime.checkpoint.keys import keys_of
 from runtime.core.cancellation import Cancellation, Stopped
@@ -90,7 +90,7 @@ class Job:
         """Called with what a person should know: a restart, a damaged checkpoint."""
         self._roots = tuple(roots)
         self._settings = settings
-        self._going_on = GoingOn(checkpoints, savepoint)
+        self._going_on = GoingOn(checkpoints, savepoint, unread=settings.divided)
         self._rejections = settings.rejected.for_job(name, settings.time_zone)
         self._image = JobImage(settings, self._rejections)
         patience = PATIENCE_SECONDS if any(isinstance(r, SinkExec) for r in roots) else 0.0
@@ -123,8 +123,7 @@ class Job:
         settings = self._settings
         if restored is not None:
             restored, self._roots = readings.resume(restored, self._roots, settings.options, settings.time_zone)
-        self.restored = restored
-        self.resumed_finished = restored is not None and restored.finished
+        self.restored, self.resumed_finished = restored, restored is not None and restored.finished
         counts: Mapping[str, Any] = {} if restored is None else restored.counts
         if restored is not None or self.attempts:
             self._rejections.go_back(0 if restored is None else restored.epoch, counts.get("rejected", ()))
@@ -138,8 +137,8 @@ class Job:
         self._restarts = Restarts(settings.restarts) if settings.restarts is not None else None
         try:
             go_on(self.dataflow, self.checkpoints, restored, own)
-            rate, away = settings.options.get(MAX_ROWS_PER_SECOND), self.dataflow.elsewhere
-            inputs = partial(SourceInputs, coded=True) if away is None else away.inputs
+            rate, flow = settings.options.get(MAX_ROWS_PER_SECOND), self.dataflow
+            inputs = partial(SourceInputs, coded=True) if flow.elsewhere is None else flow.elsewhere.inputs
             for vertex in self.dataflow.vertices:
                 if isinstance(vertex.node, SourceExec):
                     context = SourceContext(settings.time_zone, vertex.node.name, self._rejections, self.wake)
@@ -395,11 +394,12 @@ class Job:
 
     # --- checkpoints and savepoints
 
-    def save(self, *, complete: bool, finished: bool) -> EpochState:
+    def save(self, *, complete: bool, finished: bool, by_tasks: bool = False) -> EpochState:
         """See `Checkpointed`."""
-        operators, sinks = self.dataflow.save(complete, hold=True), self.dataflow.prepare()
+        away = self.dataflow.away(complete) if by_tasks else None
+        operators, sinks = self.dataflow.save(complete, hold=True, away=away), self.dataflow.prepare()
         self._image.fix(self._sources)
-        return self._image.state(self._roots, self.dataflow, self._sources, operators, sinks, finished=finished)
+        return self._image.state(self._roots, self.dataflow, self._sources, operators, sinks, away, finished=finished)
 
     def publish(self, committables: Mapping[str, Any]) -> None:
         """See `Checkpointed`."""
@@ -418,10 +418,10 @@ class Job:
             self.checkpoints.now(self)
         self.publish(self.dataflow.prepare())
         # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
-        state = self._image.state(
-            self._roots, self.dataflow, self._sources, self.dataflow.image(), self.dataflow.prepare()
-        )
-        info = store.write_savepoint(path, state, self.name, keys_of(self._settings.options))
+        away, flow = self.dataflow.away(True, image=True), self.dataflow
+        state = self._image.state(self._roots, flow, self._sources, flow.image(away), flow.prepare(), away)
+        with released(state):
+            info = store.write_savepoint(path, state, self.name, keys_of(self._settings.options))
         self._log.saved(info)
         if stop:
             self.stopped_with_savepoint = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.epoch_state import EpochState
 from runtime.local.dataflow import Dataflow
@@ -12,6 +12,9 @@ from runtime.local.rejected import JobRejections
 from runtime.local.source_inputs import SourceInputs
 from runtime.plan.json import plan_json
 from runtime.plan.nodes import PhysicalNode
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.away import AwayState
 
 __all__ = ["JobImage"]
 
@@ -41,6 +44,7 @@ class JobImage:
         sources: Sequence[SourceInputs],
         operators: Sequence[Any],
         sinks: Mapping[str, Any],
+        away: AwayState | None = None,
         *,
         finished: bool = False,
     ) -> EpochState:
@@ -60,4 +64,5 @@ class JobImage:
                 "rejected": self._rejections.saved(dataflow.epoch),
                 "written": dataflow.histories(),
             },
+            away,
         )

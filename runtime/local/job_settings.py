@@ -100,6 +100,11 @@ class JobSettings:
     dataflow: Callable[..., Dataflow] = Dataflow
     memory: KnownMemory | None = None
 
+    @property
+    def divided(self) -> bool:
+        """Whether operators run elsewhere."""
+        return self.dataflow is not Dataflow
+
     def memory_use(self, job: object) -> MemoryUse:
         """What watches the limit for a job, which is in the account from now on."""
         if self.memory is None:
@@ -114,7 +119,7 @@ class AtOnce:
 
     def __init__(self, settings: JobSettings, *, whole: bool) -> None:
         self._settings = settings
-        self._asks = whole and settings.dataflow is Dataflow
+        self._asks = whole and not settings.divided
         self._used = False
 
     def roots(self, roots: Sequence[PhysicalNode]) -> tuple[PhysicalNode, ...]:

@@ -8,12 +8,17 @@ from __future__ import annotations
 import time as wall_clock
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from runtime.core.cancellation import look
 from runtime.core.changelog import UPDATE_BEFORE, ChangelogBatch
 from runtime.core.clock import MIN_WATERMARK
 from runtime.operators.operator import EpochTime, Operator
 from runtime.plan.nodes import PhysicalNode
+from runtime.state.snapshot import SavedOperator
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.away import AwayState
 
 __all__ = ["PART_ROWS", "Vertex", "in_parts", "timed_pieces"]
 
@@ -46,6 +51,18 @@ class Vertex:
         if self.operator is None:
             return None
         return 0 if self.node.polled and self.operator.state_size.rows else self.operator.next_timer()
+
+    def saved(self, complete: bool, *, hold: bool, away: AwayState | None) -> SavedOperator:
+        """See `Dataflow.save`."""
+        here = self.operator is not None and (away is None or self.name not in away.tasks)
+        tasks = self.operator.save(complete, hold=hold) if self.operator is not None and here else ()
+        return SavedOperator(self.name, self.watermark, self.input_watermark, tasks)
+
+    def image(self, away: AwayState | None = None) -> SavedOperator:
+        """All state, without a note that it was saved."""
+        here = self.operator is not None and (away is None or self.name not in away.tasks)
+        tasks = self.operator.image() if self.operator is not None and here else ()
+        return SavedOperator(self.name, self.watermark, self.input_watermark, tasks)
 
 
 def timed_pieces(vertex: Vertex, pieces: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:

@@ -15,10 +15,11 @@ from runtime.spark import shipping
 from runtime.spark.continuous import Continuous, continuous_of, obstacle, slots
 from runtime.spark.epoch_log import below
 from runtime.spark.options import MODE, RESIDENT, STATE_DIR
-from runtime.spark.resident import run_in_resident
+from runtime.spark.resident import run_in_resident, save_in_resident
 from runtime.spark.session import is_remote, package_root, reached, temporary_place
 from runtime.tasks.layout import PREFIX
 from runtime.tasks.reading import ReadStage
+from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from runtime.tasks.versions import StateFolder
@@ -170,7 +171,20 @@ class SparkTasks:
         with self._continuous.job_of_ours():
             return self._run(stages, given)
 
-    def _run(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+        """By long-lived tasks beside their phases, or as one Spark job. Raises as `run`."""
+        if self._continuous is None:
+            return self._run(stages, given)
+        found = self._continuous.aside(stages, given)
+        if found is None:
+            # The next phase gathers tasks again, whose turn this waits for.
+            found = self._continuous.run(stages, given, self._options)
+        if found is not None:
+            return found
+        with self._continuous.job_of_ours():
+            return self._run(stages, given)
+
+    def _run(self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         """One Spark job.
 
         Raises:
@@ -184,6 +198,8 @@ class SparkTasks:
                     rdd = rdd.partitionBy(count, lambda partition: partition)
                 if self._in_residents and isinstance(stage, Stage) and stage.number != PREFIX:
                     stage.run = run_in_resident
+                elif self._in_residents and isinstance(stage, SaveStage):
+                    stage.run = save_in_resident
                 rdd = rdd.mapPartitionsWithIndex(shipping.by_value(stage))
             return [Record(*fields) for _, fields in rdd.collect()]
         except SqlEngineError:

@@ -31,6 +31,7 @@ from runtime.spark.session import reached
 from runtime.tasks.crew import Crew, CrewLost
 from runtime.tasks.member import Joining, serve
 from runtime.tasks.reading import ReadStage
+from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 
@@ -152,7 +153,7 @@ class Continuous:
         return [] if self._crew is None else list(self._crew.pids.values())
 
     def run(
-        self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]], options: Options
+        self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]], options: Options
     ) -> list[Record] | None:
         """See `Tasks.run`. None when there can be no crew now.
 
@@ -184,6 +185,17 @@ class Continuous:
                 hint="the executors' logs tell more; a task that is killed without anybody's doing lacks memory: raise"
                 " 'spark.executor.memoryOverhead', or lower 'sqlengine.epoch.max-rows'",
             )
+
+    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record] | None:
+        """See `Tasks.aside`. None when there is no crew, or it ends meanwhile."""
+        crew = self._crew
+        if crew is None:
+            return None
+        try:
+            return crew.aside(stages, given)
+        except CrewLost as lost:
+            _log.debug("what long-lived tasks did beside phases is done again: %s", lost)
+            return None
 
     def end(self) -> None:
         """The crew ends, if there is one."""

@@ -22,21 +22,25 @@ import tempfile
 import threading
 import time
 import traceback
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
+from typing import Any, cast
 
 from runtime.local.allocator import keep_freed_memory
 from runtime.tasks.program import EpochOrder
+from runtime.tasks.saving import SaveStage
 from runtime.tasks.task import Record, run_stage
 
-__all__ = ["run_in_resident", "serve"]
+__all__ = ["run_in_resident", "save_in_resident", "serve"]
 
 _START_SECONDS = 30.0
 _IDLE_SECONDS = 600.0
 _WATCH_SECONDS = 2.0
 
-Work = tuple[EpochOrder, int, int, list[Record]]
-"""Order, stage, partition, records: what `run_stage` takes."""
+Work = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function and its arguments."""
 
 _connections: dict[str, Connection] = {}
 
@@ -47,21 +51,32 @@ class LostTask(RuntimeError):
 
 def run_in_resident(order: EpochOrder, stage: int, partition: int, records: list[Record]) -> list[tuple[int, Record]]:
     """What `run_stage` gives, from the resident of the partition if there is one or one can be started."""
+    found: list[tuple[int, Record]] = _asked(partition, run_stage, (order, stage, partition, records))
+    return found
+
+
+def save_in_resident(stage: SaveStage, partition: int, records: Sequence[Record]) -> list[Record]:
+    """What `SaveStage.done` gives, likewise: the resident remembers how tables lie in files."""
+    found: list[Record] = _asked(partition, SaveStage.done, (stage, partition, records))
+    return found
+
+
+def _asked(partition: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
     try:
         address = _address(partition)
     except OSError:
-        return run_stage(order, stage, partition, records)
+        return function(*given)
     connection = _connected(address)
     if connection is None:
-        return run_stage(order, stage, partition, records)
+        return function(*given)
     try:
-        connection.send_bytes(pickle.dumps((order, stage, partition, records), protocol=5))
+        connection.send_bytes(pickle.dumps((function, given), protocol=5))
         done, found = pickle.loads(connection.recv_bytes())
     except (EOFError, OSError):
         # It has gone. What it may have written counts for nobody.
         with suppress(OSError):
             _connections.pop(address).close()
-        return run_stage(order, stage, partition, records)
+        return function(*given)
     if not done:
         raise LostTask(found)
     return found
@@ -144,7 +159,7 @@ def serve(address: str, parent: int) -> None:
     """Be a resident, until `parent` has ended."""
     keep_freed_memory()
     last = [time.monotonic()]
-    lock = threading.Lock()
+    locks = defaultdict[bool, threading.Lock](threading.Lock)
     threading.Thread(target=_watch, args=(address, parent, last), daemon=True).start()
     with Listener(address, "AF_UNIX") as listener:
         while True:
@@ -153,24 +168,26 @@ def serve(address: str, parent: int) -> None:
                 if not _is_own(connection):
                     connection.close()
                     continue
-                threading.Thread(target=_answer, args=(connection, lock, last), daemon=True).start()
+                threading.Thread(target=_answer, args=(connection, locks, last), daemon=True).start()
 
 
-def _answer(connection: Connection, lock: threading.Lock, last: list[float]) -> None:
-    """Do what one worker asks for, a stage at a time whoever asks."""
+def _answer(connection: Connection, locks: Mapping[bool, threading.Lock], last: list[float]) -> None:
+    """Do what one worker asks for, a stage at a time whoever asks; for checkpoints beside that."""
     with suppress(OSError, EOFError):
         while True:
             data = connection.recv_bytes()
-            with lock:
-                last[0] = time.monotonic()
-                answer: tuple[bool, object]
-                try:
-                    work: Work = pickle.loads(data)
-                    answer = True, run_stage(*work)
-                except BaseException:
-                    answer = False, traceback.format_exc()
-                last[0] = time.monotonic()
-            connection.send_bytes(pickle.dumps(answer, protocol=5))
+            last[0] = time.monotonic()
+            connection.send_bytes(pickle.dumps(_done(data, locks), protocol=5))
+            last[0] = time.monotonic()
+
+
+def _done(data: bytes, locks: Mapping[bool, threading.Lock]) -> tuple[bool, object]:
+    try:
+        function, given = cast(Work, pickle.loads(data))
+        with locks[function is run_stage]:
+            return True, function(*given)
+    except BaseException:
+        return False, traceback.format_exc()
 
 
 def _watch(address: str, parent: int, last: list[float]) -> None:

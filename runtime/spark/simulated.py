@@ -17,6 +17,7 @@ from runtime.plan.nodes import PhysicalNode
 from runtime.spark.session import temporary_place
 from runtime.spark.shipping import dumps
 from runtime.tasks.reading import ReadStage
+from runtime.tasks.saving import SaveStage
 from runtime.tasks.shipping import loads
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
@@ -30,6 +31,7 @@ class SimulatedCluster:
 
     def __init__(self, seed: int | None) -> None:
         self._chance = None if seed is None else random.Random(seed)
+        self._aside = None if seed is None else random.Random(seed)
         self.tasks = 0
         self.repeated = 0
 
@@ -48,7 +50,13 @@ class SimulatedCluster:
     def state_place(self, options: Options) -> str:
         return temporary_place("simulated")
 
-    def run(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+        """In another thread, with a chance of its own: what happens in this one does not depend on it."""
+        beside = SimulatedCluster(None)
+        beside._chance = self._aside
+        return beside.run(stages, given)
+
+    def run(self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         count = len(given)
         parts: list[list[Any]] = [[[tuple(record) for record in part]] for part in given]
         for number, stage in enumerate(stages):
@@ -61,7 +69,9 @@ class SimulatedCluster:
             ]
         return []
 
-    def _attempts(self, stage: Stage | ReadStage, partition: int, records: list[Any]) -> list[list[tuple[int, Any]]]:
+    def _attempts(
+        self, stage: Stage | ReadStage | SaveStage, partition: int, records: list[Any]
+    ) -> list[list[tuple[int, Any]]]:
         """What each attempt of a task gives."""
         found: list[list[tuple[int, Any]]] = []
         self.tasks += 1
@@ -69,7 +79,7 @@ class SimulatedCluster:
             self.repeated += bool(found)
             if self._happens(0.2):
                 stage.forget()
-            shipped: Stage | ReadStage = loads(dumps(stage))
+            shipped: Stage | ReadStage | SaveStage = loads(dumps(stage))
             given = loads(pickle.dumps(records))
             found.append(list(shipped(partition, iter(given))))
         return found
@@ -89,6 +99,7 @@ class SimulatedTasks:
     def __init__(self, cluster: SimulatedCluster, place: str) -> None:
         self.folder = StateFolder.new(place)
         self.run = cluster.run
+        self.aside = cluster.aside
 
     def dumps(self, thing: Any) -> bytes:
         return dumps(thing)

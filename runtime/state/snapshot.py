@@ -32,12 +32,14 @@ class SavedOperator:
 @dataclass(frozen=True, slots=True)
 class SavedState:
     """An operator's whole state as it is restored: the watermarks, and what the tables of each task held. `goes_on`: the
-    tables of which the next save may tell only what has changed since, as `StateTable.restore` says."""
+    tables of which the next save may tell only what has changed since, as `StateTable.restore` says. `unread`: tasks read
+    a table when somebody asks for it (`runtime/checkpoint/away.py`)."""
 
     watermark: int
     input_watermark: int
     tasks: tuple[TaskState, ...]
     goes_on: Collection[str] = ()
+    unread: bool = False
 
     @staticmethod
     def of(chain: Sequence[SavedOperator]) -> SavedState:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import queue
 import secrets
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,8 +18,21 @@ from typing import Any, Protocol
 
 from runtime.core.cancellation import look
 from runtime.tasks.links import Door, Frame, Hub, Link
-from runtime.tasks.member import JOIN_SECONDS, Answered, Ended, Forget, Hello, Joining, Order, Peers, owners_of, packed
+from runtime.tasks.member import (
+    ASIDE,
+    JOIN_SECONDS,
+    Answered,
+    Ended,
+    Forget,
+    Hello,
+    Joining,
+    Order,
+    Peers,
+    owners_of,
+    packed,
+)
 from runtime.tasks.reading import ReadStage
+from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 
@@ -69,10 +83,13 @@ class Crew:
         self._number = 0
         self._waiting: set[int] = set()
         self._came: queue.Queue[tuple[Link, Frame | None]] = queue.Queue()
+        self._beside: queue.Queue[tuple[Link, Frame | None] | None] = queue.Queue()
+        self._orders_beside = 0
+        self._is_beside = threading.Lock()
         self.pids: dict[int, int] = {}
         """The process of each member, on its machine."""
         secret = secrets.token_bytes(32)
-        self._hub = Hub(lambda link, frame: self._came.put((link, frame)))
+        self._hub = Hub(self._take)
         try:
             self._door = Door(host, port, secret, self._hub.add)
         except OSError as error:
@@ -101,6 +118,12 @@ class Crew:
         # Who is not of the crew by now will never be.
         self._door.close()
         self._tell(Peers(tuple(addresses[n] for n in sorted(addresses))))
+
+    def _take(self, link: Link, frame: Frame | None) -> None:
+        if frame is None or frame.tag == ASIDE:
+            self._beside.put((link, frame))
+        if frame is None or frame.tag != ASIDE:
+            self._came.put((link, frame))
 
     def _next(self, until: float | None, late: str = "") -> tuple[Link, Any]:
         """The next message of a member."""
@@ -131,7 +154,9 @@ class Crew:
         """Whether no member is at work."""
         return not self._waiting
 
-    def carry_out(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def carry_out(
+        self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]]
+    ) -> list[Record]:
         """The stages one after another, from the records of each partition on. Gives the records of the last one.
 
         Raises:
@@ -164,6 +189,48 @@ class Crew:
             found[link.number] = answer
         return [Record(*fields) for member in sorted(found) for fields in found[member].found]
 
+    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+        """A stage that members carry out beside phases, from any thread.
+
+        Raises:
+            CrewLost: a member has gone, or the crew has ended. Whatever a task has raised is raised here.
+        """
+        with self._is_beside:
+            self._orders_beside += 1
+            owners = owners_of(len(given), self.size)
+            data = pickle.dumps(list(stages), protocol=5)
+            parts: dict[int, dict[int, list[Any]]] = {}
+            for partition, records in enumerate(given):
+                if records:
+                    parts.setdefault(owners[partition], {})[partition] = [packed(tuple(r)) for r in records]
+            for member, part in parts.items():
+                try:
+                    self._members[member].send(Order(self._orders_beside, data, len(given), part), ASIDE)
+                except OSError as error:
+                    raise CrewLost(f"task {member} has gone: {error}") from error
+            found: dict[int, Answered] = {}
+            while len(found) < len(parts):
+                try:
+                    came = self._beside.get(timeout=_LOOK_SECONDS)
+                except queue.Empty:
+                    look()
+                    continue
+                if came is None:
+                    # For whoever asks next as well.
+                    self._beside.put(None)
+                    raise CrewLost("the long-lived tasks have ended")
+                link, frame = came
+                if frame is None:
+                    self._beside.put(None)
+                    raise CrewLost(f"task {link.number} has gone")
+                answer: Answered = frame.load()
+                if answer.number != self._orders_beside:
+                    continue
+                if answer.error is not None:
+                    raise answer.error
+                found[link.number] = answer
+            return [Record(*fields) for member in sorted(found) for fields in found[member].found]
+
     def check(self) -> None:
         """Raises CrewLost when a member has gone meanwhile."""
         while True:
@@ -181,6 +248,7 @@ class Crew:
 
     def end(self) -> None:
         """All members end. May be called twice."""
+        self._beside.put(None)
         self._door.close()
         for link in self._members.values():
             with suppress(OSError):

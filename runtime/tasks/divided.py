@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runtime.checkpoint.away import Target
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.logs import Log
 from runtime.core.options import Options
@@ -29,6 +30,8 @@ from runtime.tasks.kept import Kept
 from runtime.tasks.layout import PREFIX, Layout, lay_out, place_of
 from runtime.tasks.program import EpochOrder, Program, own_functions, without_tables
 from runtime.tasks.remote import RemoteOperator
+from runtime.tasks.saved_away import SavedAway
+from runtime.tasks.saving import SaveStage
 from runtime.tasks.shipping import loads
 from runtime.tasks.sinks import adopt, row_writers
 from runtime.tasks.sources import SourcesInTasks, in_folder
@@ -165,9 +168,51 @@ class Divided:
             self._program = tasks.folder.write("program", tasks.dumps(program))
         return self._tasks
 
+    # --- checkpoints
+
+    def open_restored(self) -> None:
+        if self._kept.is_to_open and not self._opened(read=False):
+            facts = {"job": self._job}
+            _log.warning("tasks do not see the checkpoint that the job goes on from: the driver reads it", **facts)
+            self._opened(read=True)
+        self._kept.opened_base()
+
+    def _opened(self, *, read: bool) -> bool:
+        """Whether tasks have opened what the job goes on from, and written it as their first version. `read`: the driver
+        hands it to them."""
+        for phase in self._layout.phases:
+            stages = list(self._layout.stages(phase)) if phase % 2 else []
+            bases = {stage: found for stage in stages if (found := self._kept.bases(phase, stage, read=read))}
+            if not bases:
+                continue
+            given = [
+                [
+                    Record("version", s, p, pickle.dumps(Version(base=found[p]), protocol=5))
+                    for s, found in bases.items()
+                ]
+                for p in range(self.partitions)
+            ]
+            order = self._order(phase, {}, 0)
+            run = [Stage(order, stage, first=number == 0) for number, stage in enumerate(bases)]
+            records = self._open().run(run, given)
+            if any(r.kind == "report" and loads(r.payload).unseen for r in records):
+                return False
+            self._take(phase, records)
+        return True
+
+    def away(self, complete: bool, *, image: bool = False) -> SavedAway:
+        self.open_restored()
+        return self._kept.away(complete, self._write, image=image)
+
+    def _write(self, target: Target, given: Sequence[Sequence[Record]]) -> list[Record]:
+        """Tasks write their shares of a checkpoint, while epochs go on."""
+        tasks = self._open()
+        return tasks.aside([SaveStage(tasks.folder.place, self._program, target)], given)
+
     # --- an epoch
 
     def epoch(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> None:
+        self.open_restored()
         self._in_tasks.forget(None if self._tasks is None else self._tasks.folder)
         for phase in self._layout.phases:
             if phase % 2:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from runtime.core.options import Options
 from runtime.plan.nodes import PhysicalNode
 from runtime.tasks.reading import ReadStage
+from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from runtime.tasks.versions import StateFolder
@@ -42,6 +43,10 @@ class Tasks(Protocol):
         Raises:
             SqlEngineError: tasks cannot be run. Errors of the user's query are records.
         """
+        ...
+
+    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+        """As `run`, from any thread, while that goes on in another one. There is no exchange."""
         ...
 
     def close(self) -> None:

@@ -1,24 +1,30 @@
 """What the driver knows of the state that tasks keep: which files make up the version of each task.
 
-The driver reads the files only when a checkpoint, a savepoint or a query asks for state.
+What a checkpoint holds of them tasks write (`runtime/tasks/saving.py`), and what a job goes on from tasks read. The driver
+reads files only when a query asks for state, or tasks do not see the place of checkpoints.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
+from runtime.checkpoint.away import Target, UnreadTask, unread
+from runtime.checkpoint.fitting import taking
+from runtime.core.key_group import KeyGroups, key_group_range, tasks_with_keys_of
 from runtime.operators.operator import Operator
-from runtime.state.snapshot import SavedOperator, SavedState
+from runtime.state.snapshot import SavedOperator, SavedState, TaskState, single_batch
 from runtime.state.table import Moved, StateTable, TableChanges
-from runtime.tasks.layout import Layout
-from runtime.tasks.task import Report
+from runtime.tasks.layout import PREFIX, Layout
+from runtime.tasks.saved_away import SavedAway, Share
+from runtime.tasks.task import Base, Record, Report
 from runtime.tasks.versions import Lineage, StateFolder, TaskChanges, decode_changes, encode_changes, merged
+from runtime.tasks.wire import encode_rows
 
 __all__ = ["Kept"]
 
@@ -31,7 +37,7 @@ class _Part:
     """The state of one task of a stage: its version, and by operator the files since the last save (none of an operator
     that was not saved yet)."""
 
-    lineage: Lineage
+    lineage: Lineage = field(default_factory=Lineage)
     unsaved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     read: tuple[tuple[str, ...], Mapping[str, tuple[TableChanges, ...]]] = field(default=((), MappingProxyType({})))
     """The files that were read last, and what they add up to: operators of one task are saved one after another."""
@@ -54,7 +60,8 @@ class Kept:
         self._partitions = 1
         self._parts: dict[tuple[int, int, int], _Part] = {}
         self._base: dict[str, SavedState] = {}
-        self._base_files: tuple[str, ...] = ()
+        self._saving = 0
+        self._unneeded: list[str] = []
 
     def begin(self, layout: Layout, names: Sequence[str], partitions: int) -> None:
         """Which operator is where is known."""
@@ -68,7 +75,6 @@ class Kept:
                 self._folder().delete(name)
         self._parts.clear()
         self._base.clear()
-        self._base_files = ()
 
     # --- versions
 
@@ -91,8 +97,7 @@ class Kept:
             return
         part = self._part(phase, report.stage, report.partition)
         if report.complete:
-            for name in part.lineage.files:
-                self._folder().delete(name)
+            self._drop(part.lineage.files)
         part.lineage = part.lineage.then(report.file, report.bytes, report.complete)
         part.unsaved = {
             name: (*(() if report.complete else files), report.file) for name, files in part.unsaved.items()
@@ -102,28 +107,130 @@ class Kept:
     def _part(self, phase: int, stage: int, partition: int) -> _Part:
         found = self._parts.get((phase, stage, partition))
         if found is None:
-            found = self._parts[phase, stage, partition] = _Part(Lineage(self._based()))
+            found = self._parts[phase, stage, partition] = _Part()
         return found
 
-    def _based(self) -> tuple[str, ...]:
-        """The files of the state that the job goes on from: what a task begins with that has no version of its own."""
-        if not self._base_files and self._base:
-            folder = self._folder()
-            for number in range(max(len(s.tasks) for s in self._base.values())):
-                changes: dict[str, tuple[TableChanges, ...]] = {
-                    name: tuple(_whole(table, rows) for table, rows in saved.tasks[number].items())
-                    for name, saved in self._base.items()
-                    if number < len(saved.tasks)
-                }
-                file = folder.write(f"base-{uuid.uuid4().hex[:12]}.state", encode_changes(changes))
-                self._base_files = (*self._base_files, file)
-        return self._base_files
+    def _drop(self, files: Sequence[str]) -> None:
+        """Nobody goes on from these files; what tasks write of a checkpoint may need them for a while."""
+        if self._saving:
+            self._unneeded += files
+            return
+        for name in files:
+            self._folder().delete(name)
+
+    # --- what a job goes on from
+
+    @property
+    def is_to_open(self) -> bool:
+        """Whether there is state from an earlier run that no task has opened yet."""
+        return bool(self._base)
+
+    def bases(self, phase: int, stage: int, *, read: bool) -> list[Base] | None:
+        """What each task of a stage goes on from; None when nothing was saved of its operators. `read`: this process reads
+        it, and puts it into the job's folder."""
+        places = [v for v in self._layout.vertices(phase, stage) if self._names[v] in self._base]
+        if not places:
+            return None
+        found: list[Base] = []
+        pieces: dict[str, Sequence[UnreadTask]] = {}
+        files: dict[str, list[str]] = {}
+        figures: dict[str, dict[str, bytes]] = {}
+        place = seen = ""
+        for number in places:
+            name, state = self._names[number], self._base[self._names[number]]
+            shared = {t.name for t in self._shadow(name).tables if t.shared}
+            figures[name] = self._figures(name, state)
+            there = () if read else unread(state.tasks)
+            if there:
+                pieces[name] = there
+                place, seen = there[0].place, there[0].seen
+            else:
+                files[name] = [self._written(name, task, shared) for task in state.tasks]
+        for partition in range(self._partitions):
+            groups = key_group_range(partition, self._partitions)
+
+            def mine(name: str, groups: KeyGroups = groups, partition: int = partition) -> list[int]:
+                where = self._layout.placed[self._number[name]].where
+                count = len(self._base[name].tasks)
+                if where == "keyed":
+                    return tasks_with_keys_of(groups, count)
+                return list(range(count)) if where != "one" or partition == 0 else []
+
+            found.append(
+                Base(
+                    {name: tuple(f for n in mine(name) if (f := of[n])) for name, of in files.items()},
+                    {
+                        name: tuple(
+                            {t: p for t, p in of[n].pieces.items() if t not in figures[name]} for n in mine(name)
+                        )
+                        for name, of in pieces.items()
+                    },
+                    place,
+                    seen,
+                    figures,
+                )
+            )
+        return found
+
+    def _figures(self, name: str, state: SavedState) -> dict[str, bytes]:
+        """The figures of the whole operator that its tasks have saved, each as one."""
+        found: dict[str, bytes] = {}
+        for table in self._shadow(name).tables:
+            values = [task[table.name] for task in state.tasks if table.name in task] if table.shared else []
+            if values:
+                with taking(f"the state of {name}"):
+                    table.restore(single_batch(values), None, {})
+                    found[table.name] = encode_rows(table.image().rows)
+        return found
+
+    def _written(self, name: str, task: TaskState, shared: Collection[str]) -> str:
+        """The file with what one task has saved of an operator, without figures; "" for nothing."""
+        with taking(f"the state of {name}"):
+            tables = tuple(_whole(table, rows) for table, rows in task.items() if table not in shared)
+        if not tables:
+            return ""
+        return self._folder().write(f"base-{uuid.uuid4().hex[:12]}.state", encode_changes({name: tables}))
+
+    def opened_base(self) -> None:
+        """All tasks have a version of their own of what they go on from."""
+        self._base.clear()
 
     # --- state by operator
 
     def load(self, name: str, state: SavedState) -> None:
         """The job goes on from this state of an operator. Before the first epoch."""
         self._base[name] = state
+
+    def away(
+        self, complete: bool, run: Callable[[Target, Sequence[Sequence[Record]]], list[Record]], *, image: bool = False
+    ) -> SavedAway:
+        """What has become of all operators since the last save, or all that they hold, for tasks to write. `image`: not
+        noted as saved."""
+        shares: list[Share] = []
+        for (phase, stage, partition), part in sorted(self._parts.items()):
+            files = part.lineage.files
+            since: dict[str, int] = {}
+            for number in self._layout.vertices(phase, stage):
+                name = self._names[number]
+                if not files or (partition and self._layout.placed[number].where == "one"):
+                    continue
+                unsaved = part.unsaved.get(name)
+                since[name] = len(files if complete or unsaved is None else unsaved)
+                if not image:
+                    part.unsaved[name] = ()
+            if since:
+                shares.append(Share(partition, files, since))
+        remote = [n for n, p in enumerate(self._layout.placed) if p.phase % 2 and p.stage != PREFIX]
+        tasks = {self._names[n]: 1 if self._layout.placed[n].where == "one" else self._partitions for n in remote}
+        figures = {name: frozenset(t.name for t in self._shadow(name).tables if t.shared) for name in tasks}
+        self._saving += 1
+        return SavedAway(shares, tasks, figures, self._partitions, run, self.read, self._saved)
+
+    def _saved(self) -> None:
+        """Tasks have written their shares of a checkpoint, or never will."""
+        self._saving -= 1
+        unneeded, self._unneeded = self._unneeded, []
+        self._drop(unneeded)
 
     def save(self, name: str, complete: bool) -> tuple[tuple[TableChanges, ...], ...]:
         """What has become of an operator's tables since the last save, or all that they hold."""

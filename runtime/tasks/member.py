@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import queue
 import threading
 import time
 from collections import defaultdict
@@ -19,15 +20,18 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from runtime.core.memory import release_free
+from runtime.local.checkpoints import give_way
 from runtime.tasks.links import BESIDE_BYTES, Door, Frame, Hub, Link, dial
 from runtime.tasks.shipping import loads
 from runtime.tasks.task import forget_all, forget_ended
 from runtime.tasks.worker import sendable
 
-__all__ = ["Answered", "Ended", "Forget", "Hello", "Joining", "Order", "Peers", "owners_of", "packed", "serve"]
+__all__ = ["ASIDE", "Answered", "Ended", "Forget", "Hello", "Joining", "Order", "Peers", "owners_of", "packed", "serve"]
 
 CONTROL = 0
 """The tag of messages between driver and member. Rows between members have that of their order and stage."""
+ASIDE = 1
+"""The tag of orders that a member carries out beside the others, in a thread of their own, and of their answers."""
 JOIN_SECONDS = 60.0
 """So long others may take to come."""
 _STAGES = 1 << 10
@@ -133,6 +137,8 @@ class _Member:
         self._size = 0
         self._news = threading.Condition()
         self._orders: list[Frame] = []
+        self._beside: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work_beside, name="sqlengine-beside", daemon=True).start()
         self._driver_gone = False
         self._rows: dict[int, dict[int, Frame]] = defaultdict(dict)
         """By tag and member what has come."""
@@ -150,6 +156,7 @@ class _Member:
         self._driver.send(Hello(self._door.address, os.getpid()))
 
     def close(self) -> None:
+        self._beside.put(None)
         self._door.close()
         self._hub.close()
 
@@ -166,6 +173,8 @@ class _Member:
             if link is self._driver:
                 if frame is None:
                     self._driver_gone = True
+                elif frame.tag == ASIDE:
+                    self._beside.put(frame)
                 else:
                     self._orders.append(frame)
             elif frame is None:
@@ -206,6 +215,25 @@ class _Member:
                 continue
             except OSError:
                 return
+
+    def _work_beside(self) -> None:
+        """Orders that need no other member, one after another, in a thread of their own."""
+        give_way()
+        while (frame := self._beside.get()) is not None:
+            with suppress(OSError):
+                self._driver.send(self._answer_beside(frame.load()), ASIDE)
+
+    def _answer_beside(self, order: Order) -> Answered:
+        try:
+            (stage,) = loads(order.stages)
+            found = [
+                packed(fields)
+                for partition, records in order.given.items()
+                for _, fields in stage(partition, iter([records]))
+            ]
+            return Answered(order.number, found)
+        except Exception as error:
+            return Answered(order.number, [], sendable(error))
 
     def _done(self, told: Any) -> bool:
         """Whether the crew goes on."""

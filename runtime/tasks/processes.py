@@ -30,6 +30,7 @@ from runtime.plan.nodes import PhysicalNode
 from runtime.tasks.by_value import dumps
 from runtime.tasks.options import PROCESSES_DIR
 from runtime.tasks.reading import ReadStage
+from runtime.tasks.saving import SaveStage
 from runtime.tasks.shelf import Maps, Shelf, clear
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
@@ -253,7 +254,7 @@ class ProcessTasks:
         self._executor = executor
         self.folder = folder
 
-    def run(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def run(self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         place = self.folder.place
         with self._executor.turn():
             try:
@@ -275,6 +276,9 @@ class ProcessTasks:
                 raise told from error
             finally:
                 clear(place)
+
+    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+        return self.run(stages, given)
 
     def dumps(self, thing: Any) -> bytes:
         return dumps(thing)

@@ -12,7 +12,7 @@ import pickle
 import time as wall_clock
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -20,28 +20,34 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from runtime.checkpoint.fitting import taking
+from runtime.checkpoint.fitting import DAMAGED_HINT, taking
+from runtime.checkpoint.segments import SegmentReader
+from runtime.checkpoint.storage import Damage
+from runtime.checkpoint.store import storage_at
+from runtime.checkpoint.table_chain import Piece, read_pieces
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import SqlEngineError
+from runtime.core.errors import CheckpointError, SqlEngineError
 from runtime.core.key_group import key_group_range
 from runtime.core.options import Options
 from runtime.eval.context import Chance
 from runtime.expr.job_functions import FunctionFigure, JobFunctions
 from runtime.operators.operator import EpochTime, Operator, Rejected, StateSize
 from runtime.state.backend import StateBackend
-from runtime.state.snapshot import restore_task
+from runtime.state.snapshot import TaskState, restore_task
 from runtime.state.table import StateTable, TableChanges
 from runtime.tasks.layout import PREFIX
 from runtime.tasks.program import EpochOrder, Program
 from runtime.tasks.shipping import loads
 from runtime.tasks.versions import Lineage, StateFolder, decode_changes, encode_changes, task_states
-from runtime.tasks.wire import decode, divide, encode
+from runtime.tasks.wire import decode, decode_rows, divide, encode
 
 __all__ = [
+    "Base",
     "Figures",
     "Record",
     "Report",
     "Version",
+    "chains_of",
     "forget",
     "forget_all",
     "forget_ended",
@@ -57,23 +63,43 @@ WRITTEN_ROWS = 20_000
 class Record(NamedTuple):
     """What passes between tasks and the driver.
 
-    `kind`: `version` what a task goes on from, `edge` changes on an edge, `out` changes for the driver, `filed` changes
-    of a source that lie in files, `written` what a task has written for a sink, `report` what a task did, `error` why it
-    could not. `number`: of the stage, of the edge, or of the operator. `partition`: where it comes from. `payload`: a
-    pickled `Version`, an Arrow stream of changes, pickled names of files, a pickled `Report`, or a pickled error.
+    `kind`: `version` what a task goes on from, `save` what it is to write of a checkpoint, `saved` what it has written,
+    `edge` changes on an edge, `out` changes for the driver, `filed` changes of a source that lie in files, `written` what a
+    task has written for a sink, `report` what a task did, `error` why it could not. `number`: of the stage, of the edge, or
+    of the operator. `partition`: where it comes from. `payload`: a pickled `Version`, pickled parts of a checkpoint, an Arrow
+    stream of changes, pickled names of files, a pickled `Report`, or a pickled error.
     """
 
-    kind: Literal["version", "edge", "out", "filed", "written", "report", "error"]
+    kind: Literal["version", "save", "saved", "edge", "out", "filed", "written", "report", "error"]
     number: int
     partition: int
     payload: bytes
 
 
+class Base(NamedTuple):
+    """The state of an earlier run that a task goes on from: its key groups of it.
+
+    Args:
+        files: by operator files of the job's folder, each of one task of that run.
+        pieces: by operator what one task has in a checkpoint, table by table, in `place`.
+        seen: a file in that place, for who sees another one of the same name.
+        figures: by operator and table the figure of the whole operator, an Arrow stream.
+    """
+
+    files: Mapping[str, tuple[str, ...]]
+    pieces: Mapping[str, tuple[Mapping[str, tuple[Piece, ...]], ...]]
+    place: str
+    seen: str
+    figures: Mapping[str, Mapping[str, bytes]]
+
+
 class Version(NamedTuple):
-    """What a task goes on from, and whether it is to write all its state this time, not only what changes."""
+    """What a task goes on from, and whether it is to write all its state this time, not only what changes. `base`: it only
+    opens that, and writes it as its first version."""
 
     lineage: Lineage = Lineage()
     complete: bool = False
+    base: Base | None = None
 
 
 class Figures(NamedTuple):
@@ -90,7 +116,7 @@ class Figures(NamedTuple):
 @dataclass(slots=True)
 class Report:
     """What a task did. `file`: what it wrote, "" for nothing; `complete`: the file holds all its state; `warm`: it
-    found its operators in memory."""
+    found its operators in memory; `unseen`: it does not see the place that it was to go on from."""
 
     stage: int
     partition: int
@@ -98,6 +124,7 @@ class Report:
     bytes: int = 0
     complete: bool = False
     warm: bool = True
+    unseen: bool = False
     figures: dict[int, Figures] = field(default_factory=dict)
     of_functions: list[FunctionFigure] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
@@ -135,6 +162,7 @@ class _Cache:
         self.programs: dict[tuple[str, str], Program] = {}
         self.tasks: dict[tuple[str, str, int, int, int], _Task] = {}
         self.registries: dict[tuple[str, str, int], JobFunctions] = {}
+        self.chains: dict[tuple[str, str], dict[tuple[str, int, str], Any]] = {}
 
     def program(self, order: EpochOrder) -> Program:
         key = (order.place, order.program)
@@ -155,7 +183,7 @@ class _Cache:
 
     def forget_ended(self) -> None:
         """Drop what belongs to jobs whose folder is gone."""
-        for key in list(self.programs):
+        for key in [*self.programs, *self.chains]:
             if not StateFolder(key[0]).exists(key[1]):
                 forget(*key)
 
@@ -163,9 +191,15 @@ class _Cache:
 _cache = _Cache()
 
 
+def chains_of(place: str, program: str) -> dict[tuple[str, int, str], Any]:
+    """What this process remembers of the tables of a job in its checkpoints, by operator, partition and table."""
+    return _cache.chains.setdefault((place, program), {})
+
+
 def forget(place: str, program: str) -> None:
     """Drop all that is kept of a job."""
     _cache.programs.pop((place, program), None)
+    _cache.chains.pop((place, program), None)
     with ExitStack() as closing:
         for key in [k for k in _cache.registries if k[:2] == (place, program)]:
             closing.callback(_cache.registries.pop(key).close)
@@ -180,7 +214,7 @@ def forget_ended() -> None:
 
 def forget_all() -> None:
     """Drop what is kept of any job."""
-    for key in list(_cache.programs):
+    for key in [*_cache.programs, *_cache.chains]:
         forget(*key)
 
 
@@ -231,6 +265,8 @@ def _run(
     given: dict[int, ChangelogBatch],
 ) -> list[tuple[int, Record]]:
     layout = program.layout
+    if version.base is not None:
+        return _began(program, order, stage, partition, version.base)
     key = (order.place, order.program, order.phase, stage, partition)
     # Nobody else finds it until the epoch is done: a task that fails half way leaves nothing in the cache.
     task = _cache.tasks.pop(key, None)
@@ -268,6 +304,26 @@ def _run(
         _cache.tasks[key] = task
     found.append((partition, Record("report", stage, partition, pickle.dumps(report))))
     return found
+
+
+def _began(program: Program, order: EpochOrder, stage: int, partition: int, base: Base) -> list[tuple[int, Record]]:
+    """The operators of a stage as an earlier run has left them, and the first version of this one."""
+    report = Report(stage, partition, warm=False)
+    if base.place and not _is_there(base.place, base.seen):
+        report.unseen = True
+    else:
+        task = _open(program, order, stage, partition, Lineage(), base)
+        _save(program, order, task, report, complete=True)
+        report.figures = {n: Figures(0, 0, 0.0, o.state_size, o.complete) for n, o in task.operators.items()}
+        _cache.tasks[order.place, order.program, order.phase, stage, partition] = task
+    return [(partition, Record("report", stage, partition, pickle.dumps(report)))]
+
+
+def _is_there(place: str, file: str) -> bool:
+    try:
+        return storage_at(place, "").read(file, 0, 1).size > 0
+    except (FileNotFoundError, Damage):
+        return False
 
 
 def _filed(
@@ -313,8 +369,10 @@ def _sent(
     return found
 
 
-def _open(program: Program, order: EpochOrder, stage: int, partition: int, version: Lineage) -> _Task:
-    """The operators of a stage as they were after the epoch before, from the files."""
+def _open(
+    program: Program, order: EpochOrder, stage: int, partition: int, version: Lineage, base: Base | None = None
+) -> _Task:
+    """The operators of a stage as they were after the epoch before, from the files, or as an earlier run has left them."""
     rejections = _Rejections()
     layout = program.layout
     numbers = [
@@ -326,24 +384,50 @@ def _open(program: Program, order: EpochOrder, stage: int, partition: int, versi
     functions = _cache.functions(program, order, partition)
     operators = {number: program.operator(number, functions, rejections, backend) for number in numbers}
     folder = StateFolder(order.place)
-    based = not version.files
-    chain = [decode_changes(folder.read(name), name) for name in (version.base if based else version.files)]
-    if chain:
-        # Each file of the base is a whole task of another run; those of the task's own are one after another.
-        saved = [task_states([one]) for one in chain] if based else [task_states(chain)]
+    if base is not None:
+        _go_on(program, partition, operators, folder, base)
+    elif version.files:
+        states = task_states([decode_changes(folder.read(name), name) for name in version.files])
         for number, operator in operators.items():
-            name = program.names[number]
-            states = [state[name] for state in saved if name in state]
-            if not states:
-                continue
-            by_key = based and layout.placed[number].where == "keyed"
-            with taking(f"the state of {name}"):
-                groups = key_group_range(partition, program.partitions) if by_key else None
-                # What it has written itself is the version that its next file goes on from.
-                goes_on = () if based else tuple(table.name for table in _tables(operator))
-                restore_task(_tables(operator), states, groups, goes_on=goes_on)
-                operator.restored()
+            state = states.get(program.names[number])
+            if state is not None:
+                with taking(f"the state of {program.names[number]}"):
+                    # What it has written itself is the version that its next file goes on from.
+                    tables = _tables(operator)
+                    restore_task(tables, [state], None, goes_on=tuple(table.name for table in tables))
+                    operator.restored()
     return _Task(operators, rejections, version.token, {})
+
+
+def _go_on(
+    program: Program, partition: int, operators: Mapping[int, Operator], folder: StateFolder, base: Base
+) -> None:
+    """Operators load what an earlier run has left of their key groups."""
+    read: dict[str, dict[str, TaskState]] = {}
+    reader = SegmentReader(storage_at(base.place, "")) if base.place else None
+    for number, operator in operators.items():
+        name = program.names[number]
+        with taking(f"the state of {name}"):
+            states: list[TaskState] = []
+            for file in base.files.get(name, ()):
+                if file not in read:
+                    read[file] = task_states([decode_changes(folder.read(file), file)])
+                states.append(read[file].get(name, {}))
+            for pieces in base.pieces.get(name, ()):
+                assert reader is not None
+                try:
+                    states.append({table: read_pieces(found, reader) for table, found in pieces.items()})
+                except Damage as damage:
+                    what = f"the state of {name} is damaged: {damage}"
+                    raise CheckpointError(what, code="E3402", hint=DAMAGED_HINT) from damage
+            figures = base.figures.get(name)
+            if figures is not None:
+                states.append({table: decode_rows(rows) for table, rows in figures.items()})
+            if states:
+                by_key = program.layout.placed[number].where == "keyed"
+                groups = key_group_range(partition, program.partitions) if by_key else None
+                restore_task(_tables(operator), states, groups)
+                operator.restored()
 
 
 def _save(program: Program, order: EpochOrder, task: _Task, report: Report, complete: bool) -> None:

@@ -40,13 +40,9 @@ TaskChanges = Mapping[str, tuple[TableChanges, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The files that a version of a task's state is made of.
+    """The files that a version of a task's state is made of, the first of them complete. `complete_bytes`: the size of
+    that one, `bytes` of all."""
 
-    `base`: files of an earlier run, each of one of its tasks, of which this task needs its key groups. `files`: its own
-    since then, the first of them complete. `complete_bytes`: the size of that one, `bytes` of all.
-    """
-
-    base: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     complete_bytes: int = 0
     bytes: int = 0
@@ -54,12 +50,12 @@ class Lineage:
     @property
     def token(self) -> str:
         """What a task that keeps this version in memory knows it by."""
-        return self.files[-1] if self.files else "+".join(self.base)
+        return self.files[-1] if self.files else ""
 
     def then(self, file: str, size: int, complete: bool) -> Lineage:
         """The version after another file."""
         if complete:
-            return Lineage((), (file,), size, size)
+            return Lineage((file,), size, size)
         return replace(self, files=(*self.files, file), bytes=self.bytes + size)
 
 

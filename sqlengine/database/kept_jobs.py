@@ -89,16 +89,16 @@ class KeptCheckpoints(Checkpoints):
         """See `Checkpoints.place`. Where folders are marked, one follows another, and the job is the same."""
         return self._shown if self._mark else super().place
 
-    def latest(self) -> Restored | None:
+    def latest(self, *, unread: bool = False) -> Restored | None:
         """The checkpoint that the log names. Raises CheckpointError E3402 when that cannot be used: an older one has
         less than the tables have."""
         if self._database is None:
-            return super().latest()
+            return super().latest(unread=unread)
         assert self._database.durable is not None
         said = self._database.durable.definitions.get(("checkpoint", self._name))
         number = 0 if said is None else int(said.text)
         self.store.go_back(number)
-        found = super().latest()
+        found = super().latest(unread=unread)
         if number and (found is None or found.id != number):
             raise CheckpointError(
                 f"checkpoint {number} in {self.store.path} is missing or damaged, and the tables have what came before it",

@@ -118,10 +118,10 @@ def state_to_restore(session: Session, roots: Sequence[PhysicalNode]) -> Restore
     return savepoint_to_restore(session)
 
 
-def savepoint_to_restore(session: Session) -> Restored | None:
-    """The savepoint that the options name."""
+def savepoint_to_restore(session: Session, *, unread: bool = False) -> Restored | None:
+    """The savepoint that the options name. `unread`: its state is read by whoever goes on from it."""
     path = savepoint_named(session)
-    return _store.read_savepoint(path, keys_of(session.options)) if path else None
+    return _store.read_savepoint(path, keys_of(session.options), unread=unread) if path else None
 
 
 def savepoint_named(session: Session) -> str:

@@ -52,6 +52,10 @@ class JobTarget:
         executor = self._executor(options, roots)
         return Dataflow if executor is None else partial(_tasks.divided_dataflow, executor=executor)
 
+    def divides(self, options: Options) -> bool:
+        """Whether jobs run in other processes."""
+        return (options.text(TARGET.key) or "").lower() in ("processes", "spark")
+
     def described(self, options: Options, roots: Sequence[PhysicalNode]) -> str:
         """Where and how a plan would run, for EXPLAIN; "" for this process. Raises as `dataflow` does."""
         executor = self._executor(options, roots)

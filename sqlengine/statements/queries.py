@@ -334,7 +334,7 @@ def _begin(
         if checkpoints is None:
             checkpoints = job_checkpoints(session, plans)
         if not locked or checkpoints is not None:
-            savepoint = savepoint_to_restore(session)
+            savepoint = savepoint_to_restore(session, unread=session.target.divides(session.options))
         job = session.new_job(name, plans, checkpoints, savepoint)
     writing.watch(session, job)
 
@@ -373,7 +373,8 @@ def _run_bounded(name: str, writing: Writing, session: Session, *, again: bool =
         with session.alone():
             return _begin(name, writing, session, plans, locked=reads_memory, goes_on=again)
     with counted_when_begun(session):
-        job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
+        savepoint = savepoint_to_restore(session, unread=session.target.divides(session.options))
+        job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint)
     writing.watch(session, job)
     if session.epoch is not None:
         session.epoch.cancellation = job.cancellation

@@ -107,5 +107,5 @@ def test_a_version_is_known_by_its_last_file(tmp_path: Path) -> None:
     place = folder(tmp_path)
     first, second = place.write("a", b"one"), place.write("b", b"two")
     version = Lineage().then(first, 3, True).then(second, 3, False)
-    assert version == Lineage((), (first, second), 3, 6) and version.token == second
-    assert version.then(first, 3, True) == Lineage((), (first,), 3, 3)
+    assert version == Lineage((first, second), 3, 6) and version.token == second
+    assert version.then(first, 3, True) == Lineage((first,), 3, 3)

@@ -104,6 +104,50 @@ def test_an_error_is_raised_and_the_crew_goes_on(crew: Crew) -> None:
     assert len(crew.carry_out([Spread(2), Spread(2)], given(2, 10))) == 8  # type: ignore[list-item]
 
 
+class Waiting:
+    """A stage that is over when a file is there; `Beside` makes it."""
+
+    def __init__(self, path: str, makes: bool) -> None:
+        self.path = path
+        self.makes = makes
+
+    def __call__(self, partition: int, given: Iterator[Any]) -> Iterator[tuple[int, Any]]:
+        there = Path(f"{self.path}-{partition}")
+        if self.makes:
+            there.touch()
+        while not there.exists():
+            os.sched_yield()
+        yield partition, ("saved", int(self.makes), partition, b"")
+
+
+def test_an_order_beside_a_phase_waits_for_none(crew: Crew, tmp_path: Path) -> None:
+    """The phase ends only when what is beside it has been done."""
+    found: Queue[list[Record]] = Queue()
+    waiting: Sequence[Any] = [Waiting(str(tmp_path / "done"), False)]
+    phase = threading.Thread(target=lambda: found.put(crew.carry_out(waiting, given(4, 10))))
+    phase.start()
+    beside: Sequence[Any] = [Waiting(str(tmp_path / "done"), True)]
+    # A partition without a record has nothing to do.
+    assert len(crew.aside(beside, [*given(2, 10), [], []])) == 2
+    assert len(crew.aside(beside, given(4, 10))) == 4
+    assert len(found.get(timeout=60)) == 4
+    phase.join()
+    with pytest.raises(UserError, match="a row is wrong"):
+        crew.aside([Spread(2, "raise")], given(2, 10))  # type: ignore[list-item]
+    assert len(crew.aside([Spread(1)], given(1, 10))) == 1  # type: ignore[list-item]
+
+
+def test_who_waits_beside_a_crew_hears_that_it_has_gone() -> None:
+    crew = Crew(Started, 2, HERE)
+    try:
+        with pytest.raises(CrewLost, match="task 2 has gone"):
+            crew.aside([Spread(2, "end")], given(2, 10))  # type: ignore[list-item]
+    finally:
+        crew.end()
+    with pytest.raises(CrewLost):
+        crew.aside([Spread(2)], given(2, 10))  # type: ignore[list-item]
+
+
 def test_a_member_that_ends_is_noticed() -> None:
     crew = Crew(Started, 3, HERE)
     try:
