@@ -197,6 +197,14 @@ class LocalStorage:
         except FileNotFoundError:
             return
 
+    def path_of(self, path: str) -> str:
+        """Where a file or folder is. Raises Damage when it would lie elsewhere."""
+        return self._inside(path) if path else self._root
+
+    def make_folder_of(self, path: str) -> None:
+        """Makes the folder of a file."""
+        self._make_folder(os.path.dirname(self._inside(path)))
+
     def _path(self, path: str) -> str:
         return os.path.join(self._root, *path.split("/")) if path else self._root
 

@@ -1,15 +1,16 @@
-"""Who may write below a prefix of an object store: one process at a time.
+"""Who may write below a prefix of an object store, or in a folder that several machines reach: one process at a time.
 
-A store has no locks, but it can refuse to make a file that is there (`RemoteStorage.publish`). So an owner is a file
+A store has no locks, but it can refuse to make a file that is there (`SharedStorage.publish`). So an owner is a file
 `owner/<token>.json`, and who wants to be the next makes that with the next number; two that try get one. The highest
 number owns. It is the fencing token: what a former owner does later is found out by it.
 
 An owner writes its file anew every `BEAT_SECONDS`. Who finds a file that stays as it is for `PATIENCE_SECONDS`, by its own
 clock, takes over; where the file tells of a process of the same machine it is looked whether that is there, which needs no
-patience. An owner that ends says so in its file, and the next one need not wait, either.
+patience. An owner that ends says so in its file, and the next one need not wait, either. Who stands by (`stand_by`) goes on
+looking until the owner has ended or says nothing.
 
 A lease is no lock: a process that stood still may believe that it owns what another one has taken over. Whoever writes must
-be stopped by what it writes: see `sqlengine/database/folder/object_log.py`.
+be stopped by what it writes: see `sqlengine/database/folder/log_files.py`.
 """
 
 from __future__ import annotations
@@ -28,18 +29,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from runtime.checkpoint.members import Members
-from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage
 from runtime.core.logs import Log, tell
 from runtime.core.strict_json import read_json
 
-__all__ = ["BEAT_SECONDS", "FOLDER", "PATIENCE_SECONDS", "ObjectLease", "Taken"]
+__all__ = ["BEAT_SECONDS", "FOLDER", "PATIENCE_SECONDS", "ObjectLease", "Taken", "stand_by"]
 
 _log = Log("checkpoint")
 
 FOLDER = "owner"
-BEAT_SECONDS = 2.5
-PATIENCE_SECONDS = 10.0
+BEAT_SECONDS = 1.5
+PATIENCE_SECONDS = 6.0
+_LOOK_SECONDS = 0.5
+"""Who stands by looks so often."""
 _DIGITS = 20
 _FILE = re.compile(rf"{FOLDER}/(\d{{{_DIGITS}}})\.json")
 _MOST_BYTES = 1 << 16
@@ -81,12 +84,15 @@ class ObjectLease:
             ended and said so.
     """
 
-    def __init__(self, storage: RemoteStorage, owner: _Owner) -> None:
+    def __init__(self, storage: SharedStorage, owner: _Owner) -> None:
         self.storage = storage
         self._owner = owner
         self._beat = 0
         self._lost = False
+        self._beaten = _since_boot()
         self._ended = threading.Event()
+        self.on_lost: Callable[[], object] | None = None
+        """Called once when it is found out that somebody else has taken over; from any thread."""
         _held.add(self)
 
     @property
@@ -100,7 +106,7 @@ class ObjectLease:
 
     @staticmethod
     def take(
-        storage: RemoteStorage,
+        storage: SharedStorage,
         *,
         wait: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.monotonic,
@@ -115,33 +121,17 @@ class ObjectLease:
             Taken: somebody else is the owner.
             OSError: the store cannot be read or written.
         """
-        seen: tuple[int, bytes] | None = None
-        since = 0.0
+        watch = _Watch(storage, now)
         while True:
-            found = _newest(storage)
-            owner = None if found is None else _read(found[1])
-            released = owner is not None and owner.released
-            if found is None or released or (owner is not None and _has_ended(owner, storage)):
-                free = True
-            elif owner is not None and owner.process and owner.process.partition(":")[0] == _machine():
-                raise Taken(str(owner))
-            elif seen is None or seen[0] != found[0]:
-                free, seen, since = False, found, now()
-                tell(f"{storage.place} is owned by {owner or 'somebody'}: looking whether that is still there")
-            elif seen != found:
-                raise Taken(str(owner) if owner is not None else "somebody else")
-            else:
-                free = now() - since >= PATIENCE_SECONDS
-            if not free:
+            watch.look()
+            if watch.alive:
+                raise Taken(watch.owner)
+            if not watch.free:
                 wait(BEAT_SECONDS / 2)
                 continue
             with suppress(FileExistsError):
-                token = 1 if found is None else found[0] + 1
-                lease = _made(storage, token, owner.unbroken if owner is not None and released else token)
-                if beats:
-                    lease._start()
-                return lease
-            seen = None
+                return _follow(storage, watch, beats=beats)
+            watch = _Watch(storage, now)
 
     def exceed(self, token: int) -> None:
         """Have a higher token than a former owner of whom there was no file. Raises Taken, OSError."""
@@ -154,21 +144,31 @@ class ObjectLease:
 
     def beat(self) -> None:
         """Say that this process is there, and look whether it is still the owner. Raises OSError."""
+        began = _since_boot()
         if self.is_lost():
             self._ended.set()
             return
         self._beat += 1
         self.storage.replace(_name(self.token), self._owner.encoded(beat=self._beat))
+        self._beaten = began
 
     @property
     def known_lost(self) -> bool:
         """Whether it is known that somebody else has taken over; asks nobody."""
         return self._lost
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it has said nothing for so long that somebody else may have taken over."""
+        return _since_boot() - self._beaten >= PATIENCE_SECONDS
+
     def is_lost(self) -> bool:
         """Whether somebody else has taken over. Raises OSError."""
         found = _newest(self.storage)
-        self._lost = self._lost or found is None or found[0] != self.token
+        if not self._lost and (found is None or found[0] != self.token):
+            self._lost = True
+            if self.on_lost is not None:
+                self.on_lost()
         return self._lost
 
     def release(self) -> None:
@@ -184,7 +184,8 @@ class ObjectLease:
         _held.discard(self)
         self._ended.set()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """A thread says from now on that this process is there."""
         beating = threading.Thread(
             target=_keep_beating, args=(weakref.ref(self), self._ended), name="lease of an object store", daemon=True
         )
@@ -193,6 +194,95 @@ class ObjectLease:
 
 _held: weakref.WeakSet[ObjectLease] = weakref.WeakSet()
 """What this process owns. What nobody uses any more owns nothing."""
+
+
+def stand_by(
+    storage: SharedStorage, goes_on: Callable[[float], bool], tell: Callable[[str], object]
+) -> ObjectLease | None:
+    """Become the owner as soon as the one that is there has ended, or says nothing any more, be it a process of this
+    machine or not; None when somebody has decided otherwise. A store that cannot be reached is asked again.
+
+    Args:
+        goes_on: waits for some seconds; whether to look again.
+        tell: hears who the owner is, each time that there is another one.
+
+    Raises:
+        OSError: the store cannot be read or written at first.
+    """
+    watch, known = _Watch(storage, time.monotonic), ""
+    watch.look()
+    while True:
+        if watch.free:
+            with suppress(FileExistsError, Taken):
+                return _follow(storage, watch, beats=True)
+            watch = _Watch(storage, time.monotonic)
+        elif watch.owner != known:
+            known = watch.owner
+            tell(known)
+        if not goes_on(_LOOK_SECONDS):
+            return None
+        try:
+            watch.look()
+        except OSError as error:
+            _log.warning("%s cannot be reached: %s", storage.place, error)
+            watch = _Watch(storage, time.monotonic)
+
+
+class _Watch:
+    """Looks at an owner from time to time. After `look` it is known whether another one may follow.
+
+    Args:
+        now: seconds, by the clock of who looks.
+    """
+
+    def __init__(self, storage: SharedStorage, now: Callable[[], float]) -> None:
+        self._storage = storage
+        self._now = now
+        self._seen: tuple[int, bytes] | None = None
+        self._since = 0.0
+        self.owner = ""
+        """Who it is, as a part of a sentence; empty when there was none."""
+        self.free = False
+        """Whether somebody else may become the owner."""
+        self.alive = False
+        """Whether it is known that the owner is there."""
+        self.token, self.unbroken = 1, 1
+        """Those of who follows."""
+
+    def look(self) -> None:
+        """Raises OSError."""
+        found = _newest(self._storage)
+        owner = None if found is None else _read(found[1])
+        released = owner is not None and owner.released
+        self.token = 1 if found is None else found[0] + 1
+        self.unbroken = owner.unbroken if owner is not None and released else self.token
+        if found is None or released or (owner is not None and _has_ended(owner, self._storage)):
+            self.free, self.alive = True, False
+            return
+        is_new = self._seen is None or self._seen[0] != found[0]
+        moved = not is_new and self._seen != found
+        is_here = owner is not None and owner.process.partition(":")[0] == _machine() != ""
+        if is_new and not is_here:
+            tell(f"{self._storage.place} is owned by {owner or 'somebody'}: looking whether that is still there")
+        if is_new or moved:
+            self._seen, self._since = found, self._now()
+        self.owner = str(owner) if owner is not None else "somebody else"
+        self.alive = moved or is_here
+        self.free = self._now() - self._since >= PATIENCE_SECONDS
+
+
+def _follow(storage: SharedStorage, watch: _Watch, *, beats: bool) -> ObjectLease:
+    """Raises FileExistsError, Taken and OSError."""
+    lease = _made(storage, watch.token, watch.unbroken)
+    if beats:
+        lease.start()
+    return lease
+
+
+def _since_boot() -> float:
+    """Seconds, of which the time counts in which the machine slept."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _keep_beating(lease: weakref.ref[ObjectLease], ended: threading.Event) -> None:
@@ -211,7 +301,7 @@ def _name(token: int) -> str:
     return f"{FOLDER}/{token:0{_DIGITS}}.json"
 
 
-def _newest(storage: RemoteStorage) -> tuple[int, bytes] | None:
+def _newest(storage: SharedStorage) -> tuple[int, bytes] | None:
     """The highest token, and what its file says."""
     while tokens := sorted(int(m[1]) for path in storage.files(FOLDER) if (m := _FILE.fullmatch(path))):
         with suppress(FileNotFoundError):
@@ -237,7 +327,7 @@ def _read(data: bytes) -> _Owner | None:
     return None
 
 
-def _made(storage: RemoteStorage, token: int, unbroken: int) -> ObjectLease:
+def _made(storage: SharedStorage, token: int, unbroken: int) -> ObjectLease:
     """Raises FileExistsError when somebody was faster; Taken when this process was so slow that its number had been given
     and taken back meanwhile."""
     owner = _announced(storage, token, unbroken)
@@ -251,7 +341,7 @@ def _made(storage: RemoteStorage, token: int, unbroken: int) -> ObjectLease:
     return ObjectLease(storage, owner)
 
 
-def _announced(storage: RemoteStorage, token: int, unbroken: int) -> _Owner:
+def _announced(storage: SharedStorage, token: int, unbroken: int) -> _Owner:
     since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     owner = _Owner(
         os.urandom(8).hex(), token, unbroken, socket.gethostname(), os.getpid(), _process(os.getpid()), since
@@ -260,7 +350,7 @@ def _announced(storage: RemoteStorage, token: int, unbroken: int) -> _Owner:
     return owner
 
 
-def _has_ended(owner: _Owner, storage: RemoteStorage) -> bool:
+def _has_ended(owner: _Owner, storage: SharedStorage) -> bool:
     """Whether the owner is known to be gone: a process of this machine that is not there, or this one, which has forgotten
     that it owns."""
     machine, _, rest = owner.process.partition(":")

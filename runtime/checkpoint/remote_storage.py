@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.core.errors import CheckpointError
 from runtime.core.likeness import did_you_mean
 from runtime.core.rooms import Room
@@ -62,7 +63,7 @@ class AwayError(ConnectionError):
     """The store does not answer, or is busy, however often it was asked: it may answer later."""
 
 
-class RemoteStorage:
+class RemoteStorage(SharedStorage):
     """Files below a prefix of an object store. Every call may raise OSError.
 
     Args:
@@ -139,16 +140,6 @@ class RemoteStorage:
     def place(self) -> str:
         return self._place
 
-    @property
-    def reached(self) -> str:
-        return ""
-
-    def claim(self) -> None:
-        """Nothing: who owns a folder of an object store is told by `ObjectLease`."""
-
-    def release(self) -> None:
-        """Nothing: see `claim`."""
-
     def files(self, folder: str = "") -> dict[str, int]:
         with _as_os_error(folder):
             listed = _obstore.list(self._store, self._path(folder).rstrip("/") or None)
@@ -192,10 +183,6 @@ class RemoteStorage:
             meta["path"][len(self._prefix) :], meta["size"], int(meta["last_modified"].timestamp()), meta["e_tag"] or ""
         )
 
-    @property
-    def fast(self) -> bool:
-        return False
-
     def create(self, path: str, *, large: bool = False) -> _RemoteFile:
         return _RemoteFile(self._store, self._path(path))
 
@@ -213,9 +200,6 @@ class RemoteStorage:
         """A whole file that appears at once in the place of one with that name, if there is one."""
         with _as_os_error(path):
             _obstore.put(self._store, self._path(path), data, use_multipart=False)
-
-    def settle(self, folder: str) -> None:
-        """Nothing: a file is there once it is closed."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         with _as_os_error(path):
@@ -252,9 +236,6 @@ class RemoteStorage:
     def delete(self, path: str) -> None:
         with suppress(FileNotFoundError), _as_os_error(path):
             _obstore.delete(self._store, self._path(path))
-
-    def delete_folder(self, path: str) -> None:
-        """Nothing: a folder is only the beginning of names."""
 
     def _path(self, path: str) -> str:
         return self._prefix + path

@@ -28,8 +28,8 @@ from runtime.checkpoint.keys import NO_KEYS, Keys
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.manifest import MANIFEST, MOST_BYTES, Manifest, decode_manifest
 from runtime.checkpoint.object_storage import ObjectStorage
-from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.segments import SegmentReader
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage, Storage
 from runtime.core.errors import CheckpointError, InternalError, OptionError
 from runtime.core.logs import Log
@@ -69,7 +69,7 @@ class CheckpointStore:
 
     def __init__(
         self,
-        location: str | fs.FileSystem | RemoteStorage,
+        location: str | fs.FileSystem | SharedStorage,
         job: str,
         retained: int = 1,
         keys: Keys = NO_KEYS,
@@ -434,10 +434,10 @@ def _write_failure(error: Exception, writer: ImageWriter, what: str) -> Exceptio
     return error
 
 
-def storage_at(location: str | fs.FileSystem | RemoteStorage, folder: str) -> Storage:
+def storage_at(location: str | fs.FileSystem | SharedStorage, folder: str) -> Storage:
     """A folder at a location: a path, a URI that pyarrow knows, a file system, or an object store. Raises CheckpointError
     E3406."""
-    if isinstance(location, RemoteStorage):
+    if isinstance(location, SharedStorage):
         return location.below(folder)
     if not isinstance(location, str):
         return ObjectStorage(location, folder, f"{location.type_name}:{folder}")

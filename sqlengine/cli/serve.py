@@ -36,6 +36,7 @@ examples:
   sqlengine serve --gateway 127.0.0.1:8083 shop/      also for Flink's SQL client and JDBC driver
   sqlengine serve --web 127.0.0.1:8080 shop/          also a page for browsers, and a REST API
   sqlengine serve --state 127.0.0.1:9069 shop/        also rows and state by key (sqlengine.state.StateClient)
+  sqlengine serve --standby /mnt/shop/                on two machines: one serves, the other follows when it is gone
   psql -h 127.0.0.1 -p 5433 -U sqlengine              connects
 
 exit status: 0 stopped by Ctrl-C or SIGTERM, 1 it could not start, 2 wrong usage"""
@@ -86,6 +87,11 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
         metavar="FILE",
         help="write down who connects, is refused, and asks what, a line of JSON for each (default: nobody does)",
     )
+    serve.add_argument(
+        "--standby",
+        action="store_true",
+        help="while another server has the database, wait, and take over when that is gone; the same command on each machine",
+    )
     serve.add_argument("--init", metavar="FILE", help="run this file of SQL first")
     serve.add_argument("--users", metavar="FILE", help="who may connect, and with which password")
     serve.add_argument("--tls-cert", metavar="FILE", help="the certificate that connections are encrypted with (PEM)")
@@ -128,6 +134,7 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
                 args.openlineage,
                 args.otel,
                 args.audit,
+                args.standby,
             ),
             options,
         ),

@@ -37,11 +37,13 @@ def together(session: Session, run: Callable[[], T], storage: ObjectPath) -> T:
         if views.may_take_long({storage}, 1):
             return None
         before, at_hand.chain = at_hand.chain, chain
+        logged = durable.folder.epoch
         try:
             made = run()
         finally:
             at_hand.chain = before
-        session.logged = durable.folder.epoch
+        # Where it has logged nothing, the statement may go on and do so in another way.
+        session.logged = durable.folder.epoch if durable.folder.epoch > logged else None
         return (made,)
 
     done = views.lock.together(governed, lambda: views.touched({storage}), durable.settle)

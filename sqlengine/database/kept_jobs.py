@@ -25,7 +25,7 @@ from typing import Any
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from connectors.memory.snapshot import PastRows
 from runtime.checkpoint.epoch_state import CheckpointInfo, Restored
-from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.store import CheckpointStore, folder_name
 from runtime.core.cancellation import Stopped
 from runtime.core.clock import Clock
@@ -203,7 +203,7 @@ class KeptJob:
         return KeptCheckpoints(self.name, store, Options(given), clock, self.database if logged else None, mark, shown,
                                self.database.closed)  # fmt: skip
 
-    def _folder(self) -> tuple[str | RemoteStorage, str]:
+    def _folder(self) -> tuple[str | SharedStorage, str]:
         """Where its checkpoints are, and how the log names that. Raises CheckpointError E3406."""
         said = self.durable.definitions.get(("checkpoint", self.name))
         before = "" if said is None else said.catalog

@@ -49,12 +49,26 @@ class Access:
         audit: Audit | None = None,
         now: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
+        self._database = database
         self._roles = database.roles
         self._users = users or {}
         self._trusting = trusting and users is None
         self._now = now
         self.audit = audit
         self._connected: Counter[str] = Counter()
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether this process has stood still for so long that another one may own the database: what it would answer may
+        be old. `check_owner` finds out."""
+        durable = self._database.durable
+        return durable is not None and durable.folder.is_doubtful
+
+    def check_owner(self) -> None:
+        """Raises DatabaseError E3707 where another process owns the database, E3704 where that cannot be known. May ask an
+        object store."""
+        if self._database.durable is not None:
+            self._database.durable.check()
 
     @property
     def version(self) -> int:

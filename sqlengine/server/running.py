@@ -7,15 +7,17 @@ import importlib.util
 import os
 import signal
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runtime.core.errors import OptionError, SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.core.rooms import Room
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.database.folder.folder import DatabaseFolder
+from sqlengine.database.folder.lease import SharedLease
 from sqlengine.roles.outside import Outside
 from sqlengine.roles.roles import FIRST
 from sqlengine.roles.verifier import Verifier
@@ -23,7 +25,10 @@ from sqlengine.server.access import Access, is_loopback
 from sqlengine.server.audit import Audit
 from sqlengine.server.feeds import Feeds
 from sqlengine.server.postgres.listener import PostgresServer
+from sqlengine.server.standby import Port, begin_anew, listen, stand_by
 from sqlengine.server.tls import Tls
+from sqlengine.statements.lasting import open_database, shared_at
+from sqlengine.statements.lasting_jobs import restore_jobs
 
 if TYPE_CHECKING:
     import sqlengine.server.gateway.listener as _listener
@@ -31,14 +36,18 @@ if TYPE_CHECKING:
     import sqlengine.server.openlineage as _openlineage
     import sqlengine.server.state.serving as _state
     import sqlengine.server.telemetry as _telemetry
+    import sqlengine.server.waiting as _waiting
     import sqlengine.server.web.listener as _web
+    import sqlengine.server.web.problems as _problems
 else:
     _listener = Room("sqlengine.server.gateway.listener")
     _routes = Room("sqlengine.server.gateway.routes")
     _openlineage = Room("sqlengine.server.openlineage")
     _telemetry = Room("sqlengine.server.telemetry")
     _state = Room("sqlengine.server.state.serving")
+    _waiting = Room("sqlengine.server.waiting")
     _web = Room("sqlengine.server.web.listener")
+    _problems = Room("sqlengine.server.web.problems")
 
 __all__ = ["Serving", "serve", "users_of"]
 
@@ -66,6 +75,7 @@ class Serving:
     openlineage: str | None = None
     otel: bool = False
     audit: str | None = None
+    standby: bool = False
 
 
 def serve(serving: Serving, options: Mapping[str, str]) -> int:
@@ -80,11 +90,10 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
     state = None if serving.state is None else _state.ports_of(serving.state)
     hosts = [host for host, _ in addresses.values()] + ([] if state is None else [state[0]])
     reachable = [host for host in hosts if not is_loopback(host)]
-    with TableEnvironment.create(options, path=serving.database) as environment:
-        if serving.allow_paths is not None or serving.allow_hosts is not None:
-            environment.session.database.outside = Outside(serving.allow_paths, serving.allow_hosts)
-        if serving.init is not None:
-            _run_first(environment, serving.init)
+    opened = _standing_by(serving, options, addresses, tls) if serving.standby else _opened(serving, options, None)
+    if opened is None:
+        return 0
+    with opened as environment:
         audit = None if serving.audit is None else Audit(serving.audit)
         access = Access(environment.session.database, users, trusting=not reachable, audit=audit)
         if reachable and not access.is_guarded:
@@ -103,23 +112,69 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
             most=serving.max_connections,
             feeds=feeds,
         )
-        ports = [_Port("--postgres", server, *addresses[serving.postgres], _PSQL)]
+        ports = [Port("--postgres", server, *addresses[serving.postgres], _PSQL)]
         if serving.gateway is not None:
             _check_http("--gateway", addresses[serving.gateway][0], tls)
             gateway = _listener.GatewayServer(environment, _routes.add_routes, access=access, tls=tls)
-            ports.append(_Port("--gateway", gateway, *addresses[serving.gateway], _SQL_CLIENT))
+            ports.append(Port("--gateway", gateway, *addresses[serving.gateway], _SQL_CLIENT))
         if serving.web is not None:
             _check_http("--web", addresses[serving.web][0], tls)
             page = _web.WebServer(environment, feeds, access=access, tls=tls)
             said = f"Browsers open http{'' if tls is None else 's'}://{{0}}:{{1}}"
-            ports.append(_Port("--web", page, *addresses[serving.web], said))
+            ports.append(Port("--web", page, *addresses[serving.web], said))
         if state is not None:
             _check_encrypted("--state", state[0], tls)
             reader = _state.state_server(environment, state[1], access, tls, serving.state_threads)
-            ports.append(_Port("--state", reader, state[0], state[1][0], _STATE_CLIENT))
+            ports.append(Port("--state", reader, state[0], state[1][0], _STATE_CLIENT))
+        durable = environment.session.durable
         with _told(serving, environment):
-            asyncio.run(_until_stopped(ports, tls))
+            lost = asyncio.run(_until_stopped(ports, tls, None if durable is None else durable.folder))
+        if lost and serving.standby:
+            tell("another server has taken over the database: this one stands by")
+            begin_anew()
     return 0
+
+
+def _opened(serving: Serving, options: Mapping[str, str], lease: SharedLease | None) -> TableEnvironment:
+    """The database, once the first file is run."""
+    environment = TableEnvironment.create(options)
+    try:
+        if serving.allow_paths is not None or serving.allow_hosts is not None:
+            environment.session.database.outside = Outside(serving.allow_paths, serving.allow_hosts)
+        if serving.database is not None:
+            open_database(environment.session, serving.database, lease)
+            restore_jobs(environment.session)
+        if serving.init is not None:
+            _run_first(environment, serving.init)
+    except BaseException:
+        environment.close()
+        raise
+    return environment
+
+
+def _standing_by(
+    serving: Serving, options: Mapping[str, str], addresses: Mapping[str, tuple[str, int]], tls: Tls | None
+) -> TableEnvironment | None:
+    """The same, as soon as no other server has it; None when this one is to end before."""
+    if serving.database is None:
+        raise OptionError(
+            "--standby needs the folder of a database", code="E1500", hint="sqlengine serve --standby shop/"
+        )
+
+    def ports(why: Callable[[], str]) -> Iterator[Port]:
+        waiting = _waiting.WaitingPostgres(why, _ELSEWHERE, tls)
+        yield Port("--postgres", waiting, *addresses[serving.postgres], "")
+        if serving.gateway is not None:
+            _check_http("--gateway", addresses[serving.gateway][0], tls)
+            gateway = _waiting.WaitingHttp(why, _listener.refusal, _listener.failure, tls)
+            yield Port("--gateway", gateway, *addresses[serving.gateway], "")
+        if serving.web is not None:
+            _check_http("--web", addresses[serving.web][0], tls)
+            page = _waiting.WaitingHttp(why, _problems.refusal, _problems.failure, tls)
+            yield Port("--web", page, *addresses[serving.web], "")
+
+    storage = shared_at(serving.database, options)
+    return stand_by(storage, lambda lease: _opened(serving, options, lease), ports)
 
 
 @contextmanager
@@ -139,25 +194,8 @@ def _told(serving: Serving, environment: TableEnvironment) -> Iterator[None]:
         yield
 
 
-class _Server(Protocol):
-    """What listens at a port."""
-
-    async def start(self, host: str, port: int) -> tuple[str, int]: ...
-
-    async def stop(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class _Port:
-    """Where a server listens, by which argument, and what is said of it."""
-
-    argument: str
-    server: _Server
-    host: str
-    port: int
-    message: str
-
-
+_LAST_SECONDS = 2.0
+_ELSEWHERE = "connect to the other server, or to all of them: host=a,b target_session_attrs=read-write"
 _PSQL = "PostgreSQL clients connect to {0}:{1}: psql -h {0} -p {1} -U sqlengine"
 _STATE_CLIENT = "state is read at {0}:{1}: sqlengine.state.StateClient('{0}:{1}')"
 _SQL_CLIENT = "Flink's clients connect to {0}:{1}: sql-client.sh gateway -e {0}:{1}"
@@ -178,24 +216,27 @@ def _check_encrypted(argument: str, host: str, tls: Tls | None) -> None:
         tell(f"passwords and tokens reach {argument} without encryption; --tls-cert encrypts them")
 
 
-async def _until_stopped(ports: Sequence[_Port], tls: Tls | None) -> None:
+async def _until_stopped(ports: Sequence[Port], tls: Tls | None, folder: DatabaseFolder | None) -> bool:
+    """Serve until somebody stops the server; whether another one has taken over the database."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    lost = False
+
+    def lose() -> None:
+        nonlocal lost
+        lost = True
+        stopped.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     following = None if tls is None else loop.create_task(tls.follow())
     if tls is not None:
         loop.add_signal_handler(signal.SIGHUP, tls.refresh)
+    if folder is not None:
+        folder.when_taken_over(lambda: loop.call_soon_threadsafe(lose))
     try:
         for port in ports:
-            try:
-                at, chosen = await port.server.start(port.host, port.port)
-            except OSError as error:
-                raise OptionError(
-                    f"cannot listen at {port.host}:{port.port}: {error.strerror or error}",
-                    code="E1500",
-                    hint=f"another program may have the port: give {port.argument} HOST:PORT",
-                ) from error
+            at, chosen = await listen(port)
             print(port.message.format(at, chosen), flush=True)
             _log.info("serving %s at %s:%d", port.argument, at, chosen)
         await stopped.wait()
@@ -203,7 +244,10 @@ async def _until_stopped(ports: Sequence[_Port], tls: Tls | None) -> None:
         if following is not None:
             following.cancel()
         for port in ports:
-            await port.server.stop()
+            with suppress(TimeoutError):
+                # A statement of a server that was followed may wait for what does not come.
+                await asyncio.wait_for(port.server.stop(), _LAST_SECONDS if lost else None)
+    return lost
 
 
 def _run_first(environment: TableEnvironment, file: str) -> None:

@@ -10,16 +10,18 @@ the options that were set when they were made. One that cannot be made is there 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.keys import keys_of
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import CatalogError, DatabaseError, OptionError, Span, SqlEngineError
 from runtime.core.logs import Log, tell
+from runtime.core.options import Options
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
@@ -29,7 +31,8 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedVie
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place, Storage
 from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings
-from sqlengine.database.folder.opening import read_backup
+from sqlengine.database.folder.lease import SharedLease
+from sqlengine.database.folder.opening import read_backup, shared_storage_of
 from sqlengine.database.folder.stored import Stored
 from sqlengine.database.session import Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DATABASE_OPTIONS, SYNCHRONOUS
@@ -61,13 +64,15 @@ __all__ = [
     "keep_definitions",
     "open_database",
     "restore",
+    "shared_at",
 ]
 
 _log = Log("database")
 
 
-def open_database(session: Session, path: str) -> None:
-    """Have a session's objects and rows in a folder. Raises DatabaseError."""
+def open_database(session: Session, path: str, lease: SharedLease | None = None) -> None:
+    """Have a session's objects and rows in a folder. `lease`: with which this process owns it already. Raises
+    DatabaseError."""
     settings = FolderSettings(
         session.options.get(SYNCHRONOUS),
         session.options.get(CHECKPOINT_SIZE),
@@ -75,7 +80,7 @@ def open_database(session: Session, path: str) -> None:
         keys_of(session.options),
         column_files(session.options),
     )
-    folder = DatabaseFolder.open(path, settings)
+    folder = DatabaseFolder.open(path, settings, lease)
     durable = Durable(folder, session.database)
     try:
         with session.alone(redefines=True):
@@ -90,6 +95,14 @@ def open_database(session: Session, path: str) -> None:
                 hint="RESTORE it from a backup; nothing in the folder was changed",
             ) from error
         raise
+
+
+def shared_at(path: str, options: Mapping[str, str]) -> SharedStorage:
+    """The place of a database for which servers stand by. Raises DatabaseError, and what `keys_of` raises."""
+    try:
+        return shared_storage_of(path, keys_of(Options(options)))
+    except OSError as error:
+        raise DatabaseError(f"{path} cannot be read or written: {error.strerror or error}", hint="see to it") from error
 
 
 # --- what is there

@@ -1,4 +1,4 @@
-"""An object store in memory, at each of whose operations something else may happen first."""
+"""An object store in memory, or a shared folder, at each of whose operations something else may happen first."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import pytest
 from obstore.store import MemoryStore
 
 from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.shared_folder import SharedFolder
+from runtime.checkpoint.shared_storage import SharedStorage
 from sqlengine import TableEnvironment
 from sqlengine.database.folder import folder
-from sqlengine.database.folder.lease import ObjectStoreLease
+from sqlengine.database.folder.lease import SharedLease
 
 PLACE = "memory://shop"
 
@@ -73,6 +75,45 @@ class GatedStorage(RemoteStorage):
         super().delete(path)
 
 
+class GatedFolder(SharedFolder):
+    """A shared folder behind a gate."""
+
+    def __init__(self, root: str, gate: Gate, prefix: str = "") -> None:
+        super().__init__(root, prefix)
+        self.gate = gate
+
+    def below(self, folder: str) -> SharedFolder:
+        return GatedFolder(self._root, self.gate, f"{self._prefix}/{folder}" if self._prefix else folder)
+
+    def files(self, folder: str = "") -> dict[str, int]:
+        self.gate.passes()
+        return super().files(folder)
+
+    def create(self, path: str, *, large: bool = False) -> Any:
+        self.gate.passes()
+        return super().create(path, large=large)
+
+    def publish(self, path: str, data: bytes) -> None:
+        self.gate.passes()
+        super().publish(path, data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.gate.passes()
+        super().replace(path, data)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        self.gate.passes()
+        return super().read(path, offset, length)
+
+    def copy(self, path: str, new: str) -> None:
+        self.gate.passes()
+        super().copy(path, new)
+
+    def delete(self, path: str) -> None:
+        self.gate.passes()
+        super().delete(path)
+
+
 class _AtOnce(threading.Thread):
     """A thread that has run when it is started: a scenario has one order of operations."""
 
@@ -84,10 +125,14 @@ class _AtOnce(threading.Thread):
 class Machines:
     """Processes on machines of their own, as far as a store can tell: each `start` is one."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: str | None = None) -> None:
         self.store = MemoryStore()
         self._gate = Gate()
-        monkeypatch.setattr(folder, "storage_of", lambda path: GatedStorage(self.store, self._gate))
+
+        def storage_of(path: str) -> SharedStorage:
+            return GatedStorage(self.store, self._gate) if root is None else GatedFolder(root, self._gate)
+
+        monkeypatch.setattr(folder, "storage_of", storage_of)
         monkeypatch.setattr(folder, "threading", SimpleNamespace(Thread=_AtOnce))
 
     def start(self, gate: Gate | None = None, options: dict[str, str] | None = None) -> TableEnvironment:
@@ -99,5 +144,5 @@ class Machines:
 def cut_off(environment: TableEnvironment) -> None:
     """The process stands still, or its network is gone: it says no more that it is there, and does not know it."""
     durable = environment.session.durable
-    assert durable is not None and isinstance(durable.folder._lease, ObjectStoreLease)
+    assert durable is not None and isinstance(durable.folder._lease, SharedLease)
     durable.folder._lease._lease.abandon()

@@ -1,11 +1,16 @@
-"""A database in an object store: whatever a former owner still does, what was acknowledged is there, and nothing else.
+"""A database in an object store or a shared folder: whatever a former owner still does, what was acknowledged is there,
+and nothing else.
 
 A scenario of one process is cut at each operation of its store: there another process takes over, works and makes
 checkpoints, and then the first one goes on, which does not know it. Or it ends there. Afterwards a third process reads.
+In a folder only some operations are tried (SHARED_FOLDER_STEP), because it syncs.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,6 +42,19 @@ def view_is_right(environment: TableEnvironment) -> bool:
         c, s = expected.get(x % 2, (0, 0))
         expected[x % 2] = c + 1, s + id_
     return {r["k"]: (r["c"], r["s"]) for r in found} == expected
+
+
+@pytest.fixture(params=["object store", "folder"])
+def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Machines]:
+    """Makes an empty place."""
+    number = itertools.count()
+    return lambda: Machines(monkeypatch, None if request.param == "object store" else f"{tmp_path}/shop{next(number)}")
+
+
+def tried(total: int, request: pytest.FixtureRequest) -> range:
+    """The operations at which something happens."""
+    in_folder = "folder" in request.node.name
+    return range(1, total + 1, int(os.environ.get("SHARED_FOLDER_STEP", "11")) if in_folder else 1)
 
 
 class Scenario:
@@ -85,13 +103,15 @@ def operations_of_the_scenario(machines: Machines) -> int:
 
 
 @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends"])
-def test_a_former_owner_changes_nothing_wherever_it_stood(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
-    machines = Machines(monkeypatch)
+def test_a_former_owner_changes_nothing_wherever_it_stood(
+    request: pytest.FixtureRequest, made: Callable[[], Machines], ends: bool
+) -> None:
+    machines = made()
     prepared(machines)
     total = operations_of_the_scenario(machines)
     assert total > 40
-    for at in range(1, total + 1):
-        machines = Machines(monkeypatch)
+    for at in tried(total, request):
+        machines = made()
         prepared(machines)
         gate = Gate()
         first = Scenario(machines, gate)
@@ -138,9 +158,9 @@ def test_a_former_owner_changes_nothing_wherever_it_stood(monkeypatch: pytest.Mo
         third.close()
 
 
-def test_the_job_of_a_former_owner_shows_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_job_of_a_former_owner_shows_nothing(made: Callable[[], Machines], tmp_path: Path) -> None:
     """Both run: only what the job of the owner has read counts, in a table and in files."""
-    machines = Machines(monkeypatch)
+    machines = made()
     (tmp_path / "in").mkdir()
 
     def add_file(number: int) -> None:
@@ -187,12 +207,14 @@ def test_the_job_of_a_former_owner_shows_nothing(monkeypatch: pytest.MonkeyPatch
     assert sorted(written) == found
 
 
-def test_a_process_that_ends_anywhere_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    machines = Machines(monkeypatch)
+def test_a_process_that_ends_anywhere_loses_nothing(
+    request: pytest.FixtureRequest, made: Callable[[], Machines]
+) -> None:
+    machines = made()
     prepared(machines)
     total = operations_of_the_scenario(machines)
-    for at in range(1, total + 1):
-        machines = Machines(monkeypatch)
+    for at in tried(total, request):
+        machines = made()
         prepared(machines)
 
         def end() -> None:

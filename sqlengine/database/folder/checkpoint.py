@@ -21,8 +21,8 @@ from typing import Any
 
 from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.members import Members, as_list
-from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.segments import SegmentReader, SegmentWriter
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage
 from runtime.checkpoint.storage import Storage as Files
 from runtime.core.errors import DatabaseError
@@ -174,7 +174,7 @@ def _by_name(value: list[Any], where: str) -> Iterator[tuple[Storage, Any]]:
         yield storage_of(pair[0], where), pair[1]
 
 
-def adopted(storage: RemoteStorage, manifest: Manifest, owner: int) -> Manifest:
+def adopted(storage: SharedStorage, manifest: Manifest, owner: int) -> Manifest:
     """The same manifest with copies of all files, which belong to the owner with that token. Nothing else is written.
 
     Raises:

@@ -23,6 +23,7 @@ from connectors.memory.column_files import ColumnFiles
 from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import DatabaseError
@@ -39,10 +40,10 @@ from sqlengine.database.folder.changes import (
 )
 from sqlengine.database.folder.checkpoint import Manifest
 from sqlengine.database.folder.job_folders import job_folders
-from sqlengine.database.folder.lease import Lease, taken_over
+from sqlengine.database.folder.lease import Lease, SharedLease, taken_over
 from sqlengine.database.folder.log import Log, LogEnd
 from sqlengine.database.folder.log_entries import LogEntry, log_entries
-from sqlengine.database.folder.opening import check_is_new, owned, storage_of
+from sqlengine.database.folder.opening import check_is_new, damaged, owned, storage_of
 from sqlengine.database.folder.pieces import RowChanges, is_cheaper_anew
 from sqlengine.database.folder.saved_history import HistoryChanges, SavedHistory
 from sqlengine.database.folder.stored import State, Stored
@@ -51,9 +52,7 @@ from sqlengine.database.folder.view_state import ViewChanges, ViewState
 __all__ = ["DatabaseFolder", "FolderSettings", "Kept"]
 
 _log = Logger("database")
-
-_MOST_FILES = 500
-"""A log of so many files is read in a few seconds from an object store."""
+_NO_END = 1 << 60
 
 
 class Kept(Protocol):
@@ -107,7 +106,7 @@ class DatabaseFolder:
 
     def __init__(
         self,
-        storage: LocalStorage | RemoteStorage,
+        storage: LocalStorage | SharedStorage,
         lease: Lease,
         settings: FolderSettings,
         manifest: Manifest,
@@ -126,10 +125,14 @@ class DatabaseFolder:
         self._writer: threading.Thread | None = None
         self._written: bool | None = None
         self._checkpointed = time.monotonic()
+        self._most_files = storage.many if isinstance(storage, SharedStorage) else _NO_END
 
     @staticmethod
-    def open(path: str, settings: FolderSettings) -> DatabaseFolder:
+    def open(path: str, settings: FolderSettings, lease: SharedLease | None = None) -> DatabaseFolder:
         """Own a folder, which is made where there is none, and read what it holds.
+
+        Args:
+            lease: with which it is owned already.
 
         Raises:
             DatabaseError: somebody else owns it (E3701), it is damaged (E3702), of a newer version (E3703), no folder of
@@ -137,19 +140,15 @@ class DatabaseFolder:
         """
         storage = storage_of(path)
         try:
-            opened = owned(storage, settings.keys, settings.synchronous, settings.files)
+            opened = owned(storage, settings.keys, settings.synchronous, settings.files, lease)
             return DatabaseFolder(storage, opened.lease, settings, opened.manifest, opened.state, opened.log)
         except Damage as damage:
-            raise DatabaseError(
-                f"the database {storage.place} is damaged: {damage}",
-                code="E3702",
-                hint="RESTORE it from a backup; nothing in the folder was changed",
-            ) from damage
+            raise damaged(storage, damage) from damage
         except OSError as error:
             raise DatabaseError(
                 f"the database {storage.place} cannot be opened: {error.strerror or error}",
                 hint="see to the folder and its permissions"
-                if isinstance(storage, LocalStorage)
+                if not isinstance(storage, RemoteStorage)
                 else "see to its URI, the credentials in the environment, and the network",
             ) from error
 
@@ -194,8 +193,27 @@ class DatabaseFolder:
         """Raises DatabaseError E3704 when the log has stopped, E3707 when it is known that another process has taken
         over."""
         self._log.check()
-        if self._lease.is_known_lost:
+        try:
+            lost = self._lease.is_known_lost
+        except OSError as error:
+            raise DatabaseError(
+                f"nobody knows whether this process still owns the database {self.place}: {error.strerror or error}",
+                code="E3704",
+                hint="see to the network, or to the disk; it goes on when they are there again",
+            ) from error
+        if lost:
             raise taken_over(self.place)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether this process has stood still, or was cut off, for so long that another one may have taken over; `check`
+        finds out."""
+        return self._lease.is_doubtful
+
+    def when_taken_over(self, call: Callable[[], object]) -> None:
+        """Have something called, from any thread, when another process has taken over."""
+        if isinstance(self._lease, SharedLease):
+            self._lease.when_lost(call)
 
     def add(self, changes: EpochChanges) -> None:
         """Add an epoch to the log; `settle` waits until it is safe.
@@ -237,7 +255,7 @@ class DatabaseFolder:
         seconds = self._settings.checkpoint_seconds
         if self.is_behind and seconds > 0 and self.is_older_than(seconds):
             return True
-        large = self._log.written + more >= self._settings.checkpoint_bytes or self._log.files >= _MOST_FILES
+        large = self._log.written + more >= self._settings.checkpoint_bytes or self._log.files >= self._most_files
         return large and (self.is_behind or more > 0) and not self._is_writing
 
     def is_older_than(self, seconds: float) -> bool:

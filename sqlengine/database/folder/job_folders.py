@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from runtime.checkpoint.local_storage import LocalStorage
-from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.store import folder_name
 from sqlengine.database.folder.lease import Lease
 
@@ -33,7 +33,7 @@ class JobFolders(Protocol):
         """Whether the log must name the checkpoint that counts, whatever a job writes to."""
         ...
 
-    def open(self, job: str, mark: str) -> tuple[str | RemoteStorage, str]:
+    def open(self, job: str, mark: str) -> tuple[str | SharedStorage, str]:
         """Where the folder of a job is, and how the log is to name that from now on. `mark`: how it does by now; empty
         when there is none yet. Raises OSError."""
         ...
@@ -47,7 +47,7 @@ class JobFolders(Protocol):
         ...
 
 
-def job_folders(storage: LocalStorage | RemoteStorage, lease: Lease) -> JobFolders:
+def job_folders(storage: LocalStorage | SharedStorage, lease: Lease) -> JobFolders:
     """Those of a database."""
     return _OfDisk(storage) if isinstance(storage, LocalStorage) else _OfStore(storage, lease)
 
@@ -71,11 +71,11 @@ class _OfDisk:
 class _OfStore:
     are_fenced = True
 
-    def __init__(self, storage: RemoteStorage, lease: Lease) -> None:
+    def __init__(self, storage: SharedStorage, lease: Lease) -> None:
         self._storage = storage.below(FOLDER)
         self._lease = lease
 
-    def open(self, job: str, mark: str) -> tuple[RemoteStorage, str]:
+    def open(self, job: str, mark: str) -> tuple[SharedStorage, str]:
         own = f"{self._lease.token:0{_TOKEN_DIGITS}}"
         if not mark:
             return self._storage.below(own), own

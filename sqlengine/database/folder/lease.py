@@ -3,7 +3,7 @@
 On a disk the operating system holds a lock for the owner and ends it with the process, so a lock that cannot be had tells that the
 owner is alive. `owner.json` says who that is. Each owner has a higher fencing token than the one before; it stands in
 every frame of the log and in every manifest, so that what a former owner writes (where a file system has no locks) is
-found out. In an object store see `runtime/checkpoint/object_lease.py`.
+found out. In an object store, and in a folder that several machines reach, see `runtime/checkpoint/object_lease.py`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import json
 import os
 import socket
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.members import Members
-from runtime.checkpoint.object_lease import ObjectLease, Taken
-from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.object_lease import ObjectLease, Taken, stand_by
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage
 from runtime.core.errors import CheckpointError, DatabaseError
 from runtime.core.strict_json import read_json
 
-__all__ = ["OWNER", "FolderLease", "Lease", "ObjectStoreLease", "taken_over"]
+__all__ = ["OWNER", "FolderLease", "Lease", "SharedLease", "taken_over"]
 
 OWNER = "owner.json"
 _MOST_BYTES = 1 << 16
@@ -49,8 +50,14 @@ class Lease(Protocol):
         ...
 
     @property
+    def is_doubtful(self) -> bool:
+        """Whether this process has said nothing for so long that somebody else may own the folder by now."""
+        ...
+
+    @property
     def is_known_lost(self) -> bool:
-        """Whether it is known that somebody else owns the folder; asks nobody."""
+        """Whether it is known that somebody else owns the folder; asks nobody, unless it is doubtful. Raises
+        OSError."""
         ...
 
     def check(self) -> None:
@@ -76,6 +83,10 @@ class FolderLease:
     def trusts(self, token: int) -> bool:
         """Always: the lock ended with the process before."""
         return True
+
+    @property
+    def is_doubtful(self) -> bool:
+        return False
 
     @property
     def is_known_lost(self) -> bool:
@@ -137,15 +148,15 @@ class FolderLease:
         self._storage.publish(OWNER, json.dumps(owner).encode())
 
 
-class ObjectStoreLease:
-    """The right to write below a prefix of an object store."""
+class SharedLease:
+    """The right to write below a prefix of an object store, or in a folder that several machines reach."""
 
-    def __init__(self, storage: RemoteStorage, lease: ObjectLease) -> None:
+    def __init__(self, storage: SharedStorage, lease: ObjectLease) -> None:
         self._storage = storage
         self._lease = lease
 
     @staticmethod
-    def take(storage: RemoteStorage) -> ObjectStoreLease:
+    def take(storage: SharedStorage) -> SharedLease:
         """Waits until an owner that says nothing is taken for gone.
 
         Raises:
@@ -153,9 +164,17 @@ class ObjectStoreLease:
             OSError: the store cannot be read or written.
         """
         try:
-            return ObjectStoreLease(storage, ObjectLease.take(storage))
+            return SharedLease(storage, ObjectLease.take(storage))
         except Taken as owner:
             raise _owned(storage.place, str(owner)) from owner
+
+    @staticmethod
+    def stand_by(
+        storage: SharedStorage, goes_on: Callable[[float], bool], tell: Callable[[str], object]
+    ) -> SharedLease | None:
+        """See `object_lease.stand_by`."""
+        lease = stand_by(storage, goes_on, tell)
+        return None if lease is None else SharedLease(storage, lease)
 
     @property
     def token(self) -> int:
@@ -165,8 +184,18 @@ class ObjectStoreLease:
         return self._lease.trusts(token)
 
     @property
+    def is_doubtful(self) -> bool:
+        return self._lease.known_lost or self._lease.is_doubtful
+
+    @property
     def is_known_lost(self) -> bool:
-        return self._lease.known_lost
+        return self._lease.known_lost or (self._lease.is_doubtful and self._lease.is_lost())
+
+    def when_lost(self, call: Callable[[], object]) -> None:
+        """Have something called, from any thread, when somebody else has taken over."""
+        self._lease.on_lost = call
+        if self._lease.known_lost:
+            call()
 
     def exceed(self, token: int) -> None:
         try:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from runtime.checkpoint.keys import NO_KEYS
 from runtime.checkpoint.local_storage import LocalStorage
-from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage, Storage
 from sqlengine.database.folder.frames import FENCE, FrameReader
 from sqlengine.database.folder.lease import taken_over
@@ -57,7 +57,7 @@ def log_files(storage: Storage) -> list[tuple[int, str]]:
 
 def contents(storage: Storage, paths: Sequence[str]) -> Iterator[pa.Buffer]:
     """What stands in files, one after another. An object store is asked for some at a time. Raises OSError."""
-    if not isinstance(storage, RemoteStorage):
+    if not isinstance(storage, SharedStorage):
         yield from map(storage.read, paths)
         return
     with ThreadPoolExecutor(_READ_AHEAD, thread_name_prefix="reads the log") as readers:

@@ -21,6 +21,8 @@ from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.object_lease import FOLDER as OWNERS
 from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.segments import SegmentReader
+from runtime.checkpoint.shared_folder import SharedFolder
+from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage
 from runtime.core.errors import CheckpointError, DatabaseError
 from runtime.core.logs import Log as Logger
@@ -29,14 +31,14 @@ from sqlengine.database.folder import checkpoint
 from sqlengine.database.folder.changes import EpochChanges, bodies_of, changes_of
 from sqlengine.database.folder.checkpoint import Manifest
 from sqlengine.database.folder.job_folders import FOLDER as JOBS
-from sqlengine.database.folder.lease import OWNER, FolderLease, Lease, ObjectStoreLease
+from sqlengine.database.folder.lease import OWNER, FolderLease, Lease, SharedLease
 from sqlengine.database.folder.log import Log, LogEnd, identity_of, read_log
 from sqlengine.database.folder.log_files import FOLDER as LOG_FOLDER
 from sqlengine.database.folder.log_files import log_files
 from sqlengine.database.folder.pieces import read_rows
 from sqlengine.database.folder.stored import State, Stored, StoredRows
 
-__all__ = ["Opened", "check_is_new", "owned", "read_backup", "storage_of"]
+__all__ = ["Opened", "check_is_new", "damaged", "owned", "read_backup", "shared_storage_of", "storage_of"]
 
 _log = Logger("database")
 
@@ -45,7 +47,7 @@ _EMPTY_LOG_BYTES = 256
 _MADE_LOG_BYTES = 512
 """One with an epoch in which something has changed is larger than that with which a database is made."""
 
-Place = LocalStorage | RemoteStorage
+Place = LocalStorage | SharedStorage
 Adopt = Callable[[Manifest], Manifest]
 
 
@@ -62,17 +64,71 @@ class Opened:
 def storage_of(path: str) -> Place:
     """The folder at a path, or below the prefix of an object store that a URI names. Raises DatabaseError E3706."""
     if "://" not in path:
-        return LocalStorage(path)
+        local = LocalStorage(path)
+        return SharedFolder(path) if _is_shared(local) else local
     try:
         return RemoteStorage.at(path)
     except CheckpointError as error:
         raise DatabaseError(error.message, code="E3706", hint=error.hint) from error
 
 
+def _is_shared(storage: LocalStorage) -> bool:
+    """Whether the folder has an owner as an object store has one, and not by a lock of the system."""
+    return os.path.isdir(os.path.join(storage.place, OWNERS))
+
+
+def shared_storage_of(path: str, keys: Keys) -> SharedStorage:
+    """The same; a folder is one from then on that several machines may reach, with an owner that another one can follow.
+
+    Raises:
+        DatabaseError: a process has it open that knows nothing of others (E3701); it keeps jobs (E3712); it is damaged
+        (E3702), newer (E3703), or no folder of a database (E3706).
+        OSError: it cannot be read or written.
+    """
+    storage = storage_of(path)
+    _check_place(storage)
+    if isinstance(storage, SharedStorage):
+        return storage
+    lease = FolderLease.take(storage)
+    try:
+        if not _is_shared(storage):
+            _share(storage, lease, keys)
+    except Damage as damage:
+        raise damaged(storage, damage) from damage
+    finally:
+        lease.release()
+    return SharedFolder(path)
+
+
+def _share(storage: LocalStorage, lease: FolderLease, keys: Keys) -> None:
+    if checkpoint.manifests(storage):
+        # Opened, the log loses the torn end that a crash has left.
+        opened = _opened(storage, lease, keys, "full", None)
+        # The name of the next file is free: the newest has an epoch.
+        opened.log.append(bodies_of(EpochChanges()))
+        opened.log.close()
+        if any(place[0] == "job" for place in opened.state.definitions):
+            raise DatabaseError(
+                f"the database {storage.place} keeps jobs, whose checkpoints know of one machine alone",
+                code="E3712",
+                hint="end them first: open it as before, and STOP JOB .. WITH SAVEPOINT; then begin them again from there",
+            )
+    SharedLease.take(SharedFolder(storage.place)).release()
+
+
+def damaged(storage: Place, damage: Damage) -> DatabaseError:
+    """That a database is not as it was written."""
+    return DatabaseError(
+        f"the database {storage.place} is damaged: {damage}",
+        code="E3702",
+        hint="RESTORE it from a backup; nothing in the folder was changed",
+    )
+
+
 def check_is_new(storage: Place) -> None:
     """Raises DatabaseError E3708 when there is something already; OSError when that cannot be told."""
     place = storage.place
-    if isinstance(storage, RemoteStorage):
+    if isinstance(storage, SharedStorage):
         empty = not storage.names()
     else:
         empty = not os.path.lexists(place) or (os.path.isdir(place) and not os.listdir(place))
@@ -80,8 +136,13 @@ def check_is_new(storage: Place) -> None:
         raise DatabaseError(f"there is something already at {place}", code="E3708", hint="give a folder that is new")
 
 
-def owned(storage: Place, keys: Keys, synchronous: str, files: ColumnFiles | None) -> Opened:
+def owned(
+    storage: Place, keys: Keys, synchronous: str, files: ColumnFiles | None, taken: SharedLease | None = None
+) -> Opened:
     """Own a database, which is made where there is none, and read what it holds.
+
+    Args:
+        taken: the right to do so, where this process has it already.
 
     Raises:
         Damage: it is not as it was written.
@@ -93,9 +154,15 @@ def owned(storage: Place, keys: Keys, synchronous: str, files: ColumnFiles | Non
     if isinstance(storage, LocalStorage):
         lease = FolderLease.take(storage)
         with _released_on_failure(lease):
+            if _is_shared(storage):
+                raise DatabaseError(
+                    f"other servers have begun to stand by for the database {storage.place}",
+                    code="E3701",
+                    hint="open it again",
+                )
             opened = _opened(storage, lease, keys, synchronous, files)
     else:
-        lease = ObjectStoreLease.take(storage)
+        lease = SharedLease.take(storage) if taken is None else taken
         with _released_on_failure(lease):
             opened = _taken_over(storage, lease, keys, synchronous, files)
     _log.info(
@@ -142,7 +209,7 @@ def read_backup(path: str, keys: Keys, files: ColumnFiles | None = None) -> Stor
 def _check_place(storage: Place) -> None:
     """Raises DatabaseError E3706 for what is no folder, or one with other files."""
     place = storage.place
-    if isinstance(storage, RemoteStorage):
+    if isinstance(storage, SharedStorage):
         found = storage.names()
     elif not os.path.lexists(place):
         return
@@ -189,9 +256,11 @@ def _made(storage: Place, lease: Lease, keys: Keys, synchronous: str) -> Opened:
 
 
 def _taken_over(
-    storage: RemoteStorage, lease: Lease, keys: Keys, synchronous: str, files: ColumnFiles | None
+    storage: SharedStorage, lease: Lease, keys: Keys, synchronous: str, files: ColumnFiles | None
 ) -> Opened:
     """See the head of this file."""
+
+    storage.clear()
 
     def adopt(manifest: Manifest) -> Manifest:
         return manifest if lease.trusts(manifest.owner) else checkpoint.adopted(storage, manifest, lease.token)
@@ -216,7 +285,7 @@ def _taken_over(
         return Opened(lease, manifest, state, log)
 
 
-def _manifest(storage: RemoteStorage, found: list[tuple[int, str]], keys: Keys) -> Manifest:
+def _manifest(storage: SharedStorage, found: list[tuple[int, str]], keys: Keys) -> Manifest:
     """The newest that can be read. Raises Damage, OSError."""
     damage: Damage | None = None
     for epoch, path in found:
@@ -227,7 +296,7 @@ def _manifest(storage: RemoteStorage, found: list[tuple[int, str]], keys: Keys) 
     raise damage or Damage("there is no checkpoint")
 
 
-def _is_fenced(storage: RemoteStorage, manifest: Manifest, lease: Lease, keys: Keys) -> bool:
+def _is_fenced(storage: SharedStorage, manifest: Manifest, lease: Lease, keys: Keys) -> bool:
     """Write an empty epoch behind the last one, so that nobody with a lower token writes more; tells whether that was
     possible: another epoch may have come meanwhile.
 
@@ -252,7 +321,7 @@ def _is_fenced(storage: RemoteStorage, manifest: Manifest, lease: Lease, keys: K
     return True
 
 
-def _make(storage: RemoteStorage, lease: Lease, keys: Keys) -> None:
+def _make(storage: SharedStorage, lease: Lease, keys: Keys) -> None:
     """Make a new database. Two that do so at once make one: the first file of the log says which.
 
     Raises:

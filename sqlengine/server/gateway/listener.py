@@ -14,7 +14,7 @@ from sqlengine.server.http.listener import HttpListener
 from sqlengine.server.http.sessions import IDLE_SECONDS, Sessions
 from sqlengine.server.tls import Tls
 
-__all__ = ["GatewayServer"]
+__all__ = ["GatewayServer", "failure", "refusal"]
 
 _MISSING = 500
 """The status for what is not there."""
@@ -41,7 +41,7 @@ class GatewayServer:
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self.sessions = Sessions(environment, access, missing=_MISSING, port="gateway", idle_seconds=idle_seconds)
-        self._listener = HttpListener(HttpAccess(access), _errors, _failure, tls=tls, port="gateway")
+        self._listener = HttpListener(HttpAccess(access), refusal, failure, tls=tls, port="gateway")
         routes(self._listener.application, self)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -57,9 +57,11 @@ class GatewayServer:
         await self._listener.stop()
 
 
-def _errors(request: web.Request, status: int, errors: Sequence[str]) -> web.Response:
+def refusal(request: web.Request, status: int, errors: Sequence[str]) -> web.Response:
+    """What answers a request that is refused."""
     return web.json_response({"errors": list(errors)}, status=status)
 
 
-def _failure(request: web.Request, error: BaseException) -> web.Response:
-    return _errors(request, 500, error_list(error))
+def failure(request: web.Request, error: BaseException) -> web.Response:
+    """What answers a request that has failed."""
+    return refusal(request, 500, error_list(error))

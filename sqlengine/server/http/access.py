@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from runtime.core.errors import DatabaseError
 from sqlengine.roles.authority import Authority
 from sqlengine.server.access import Access
 from sqlengine.server.http.refused import Refused
@@ -39,8 +40,10 @@ class HttpAccess:
 
     async def check(self, request: web.Request) -> Authority:
         """On whose behalf a request comes. Raises Refused 401 for somebody unknown, 403 for a host, or a page, that is not
-        ours."""
+        ours, 503 where another server has the database by now."""
         self._check_origin(request)
+        if self._access.is_doubtful:
+            await asyncio.get_running_loop().run_in_executor(None, self._check_owner)
         header = request.headers.get("Authorization", "")
         if header:
             found = self._proofs.known(header)
@@ -53,6 +56,12 @@ class HttpAccess:
         if found is None:
             raise Refused(401, "a user and a password, or a token, are needed: Authorization: Basic .. or Bearer ..")
         return found
+
+    def _check_owner(self) -> None:
+        try:
+            self._access.check_owner()
+        except DatabaseError as error:
+            raise Refused(503, error.message) from error
 
     @staticmethod
     def _check_origin(request: web.Request) -> None:

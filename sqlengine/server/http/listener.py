@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
-from sqlengine.server.http.access import WHO, HttpAccess
+from sqlengine.roles.authority import Authority
+from sqlengine.server.audit import Audit
+from sqlengine.server.http.access import WHO
 from sqlengine.server.http.refused import Refused
 from sqlengine.server.proofs import user_of
 from sqlengine.server.tls import Tls
 
-__all__ = ["HttpListener"]
+__all__ = ["Guard", "HttpListener"]
 
 _REQUEST_SECONDS = 30.0
 """A request has to have arrived by then."""
 _MOST_BYTES = 16 * 1024 * 1024
 """Of a body."""
 _MOST_CONNECTIONS = 2000
+
+
+class Guard(Protocol):
+    """Says on whose behalf a request comes."""
+
+    @property
+    def audit(self) -> Audit | None:
+        """Where that is written down."""
+        ...
+
+    async def check(self, request: web.Request) -> Authority:
+        """Raises Refused."""
+        ...
 
 
 class HttpListener:
@@ -38,7 +53,7 @@ class HttpListener:
 
     def __init__(
         self,
-        access: HttpAccess,
+        access: Guard,
         errors: Callable[[web.Request, int, Sequence[str]], web.StreamResponse],
         failure: Callable[[web.Request, BaseException], web.StreamResponse],
         *,
@@ -111,6 +126,8 @@ class HttpListener:
             answer = self._errors(request, refused.status, refused.errors)
             if refused.status == 401:
                 answer.headers["WWW-Authenticate"] = 'Basic realm="sqlengine", charset="UTF-8"'
+            elif refused.status == 503:
+                answer.headers["Retry-After"] = "1"
             return answer
         answer = await self._answered(request, handler)
         if self._operates is not None and request.method != "GET" and request.path.startswith(self._operates):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runtime.core.errors import SqlEngineError
+from runtime.core.errors import DatabaseError, SqlEngineError
 from runtime.core.logs import Log
 from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.copy_in import take_copy
@@ -75,11 +75,15 @@ class Connection:
                 type_, payload = read
                 if type_ == b"X":
                     return
+                if self._server.access.is_doubtful:
+                    await self._in_thread(self._server.access.check_owner)
                 await self._answer(type_, payload)
                 if not self._wire.has_more:
                     await self._wire.drain()
         except m.Malformed as error:
             self._tell_error(PgError("08P01", f"protocol violation: {error}"), severity="FATAL")
+        except DatabaseError as error:
+            self._tell_error(PgError("57P01", error.message, hint="connect again"), severity="FATAL")
         finally:
             await self._in_thread(self.session.close)
             self._thread.shutdown(wait=False)

@@ -58,7 +58,7 @@ class PostgresServer:
         feeds: Feeds | None = None,
     ) -> None:
         self._environment = environment
-        self._access = access
+        self.access = access
         self._tls = tls
         self._needs_tls = needs_tls
         self._most = most
@@ -66,7 +66,7 @@ class PostgresServer:
         self._connections: dict[int, Connection] = {}
         self._catalogues = Catalogues(environment)
         self._feeds = feeds or Feeds(environment.session.database)
-        self.lookups = Together(Indices.of(environment.session.database))
+        self.lookups = Together(Indices.of(environment.session.database), access)
         self._server: asyncio.Server | None = None
         self._served = 0
 
@@ -117,11 +117,11 @@ class PostgresServer:
         hello = await greet(wire, self._tls, needs_tls=self._needs_tls)
         if isinstance(hello, Hello):
             with self._told_if_refused(wire, hello.user):
-                await authenticate(wire, hello.user, self._access)
+                await authenticate(wire, hello.user, self.access)
         return hello
 
     def _trail(self, wire: Wire, user: str) -> Trail | None:
-        audit = self._access.audit
+        audit = self.access.audit
         return None if audit is None else audit.of("postgres", wire.peer, user)
 
     @contextmanager
@@ -156,7 +156,7 @@ class PostgresServer:
         )
 
     async def _connected(self, wire: Wire, hello: Hello) -> None:
-        authority = self._access.authority(hello.user)
+        authority = self.access.authority(hello.user)
         with self._told_if_refused(wire, hello.user):
             database = self._database_of(hello)
             release = self._let_in(hello, authority)
@@ -175,7 +175,7 @@ class PostgresServer:
         if len(self._connections) >= self._most:
             raise PgError("53300", "sorry, too many clients already", hint=f"at most {self._most} may be connected")
         try:
-            return self._access.connect(authority)
+            return self.access.connect(authority)
         except TooMany as error:
             raise PgError(
                 "53300",

@@ -19,6 +19,7 @@ import pyarrow as pa
 from connectors.memory.keyed_rows import KeyedRows
 from runtime.core.errors import SqlEngineError
 from sqlengine.parameters.point_lookup import PointLookup
+from sqlengine.server.access import Access
 from sqlengine.server.lookups import Indices
 from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.encoding import formats_for
@@ -155,8 +156,9 @@ def _reader(number: int, type_: PgType | None, format_: int) -> Callable[[bytes]
 class Together:
     """Lookups of all connections, answered at the end of the loop's turn."""
 
-    def __init__(self, indices: Indices) -> None:
+    def __init__(self, indices: Indices, access: Access) -> None:
         self.indices = indices
+        self.access = access
         self._asked: list[tuple[list[Ask], Callable[[list[Ask]], object]]] = []
 
     def ask(self, asks: list[Ask], answer: Callable[[list[Ask]], object]) -> None:
@@ -245,7 +247,7 @@ class QuickLookups:
         if session.skips or wire.waits or session.cancelled is not None:
             return False
         buffer = wire.buffer
-        if not buffer or buffer[0] != 0x42:
+        if not buffer or buffer[0] != 0x42 or self._together.access.is_doubtful:
             return False
         asks: list[Ask] = []
         known: dict[bytes, _Known | None] = {}

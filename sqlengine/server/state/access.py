@@ -7,6 +7,7 @@ from typing import Any
 
 from pyarrow import flight
 
+from runtime.core.errors import DatabaseError
 from sqlengine.roles.authority import Authority
 from sqlengine.server.access import Access
 from sqlengine.server.proofs import Proofs, user_of
@@ -39,7 +40,13 @@ class FlightAccess(flight.ServerMiddlewareFactory):
         self._proofs = Proofs(access)
 
     def start_call(self, info: Any, headers: Mapping[str, Sequence[str | bytes]]) -> Caller:
-        """A call begins. Raises FlightUnauthenticatedError."""
+        """A call begins. Raises FlightUnauthenticatedError; FlightUnavailableError where another server has the database by
+        now."""
+        if self._access.is_doubtful:
+            try:
+                self._access.check_owner()
+            except DatabaseError as error:
+                raise flight.FlightUnavailableError(str(error)) from error
         given = next((values[0] for name, values in headers.items() if name.lower() == "authorization" and values), "")
         header = given.decode("latin-1") if isinstance(given, bytes) else given
         if header:

@@ -82,7 +82,6 @@ CREATE MACRO pgf_pg_size_pretty(n) AS n || ' bytes';
 CREATE MACRO pgf_pg_tablespace_location(o) AS '';
 CREATE MACRO pgf_pg_is_other_temp_schema(o) AS FALSE;
 CREATE MACRO pgf_pg_my_temp_schema() AS CAST(0 AS UINTEGER);
-CREATE MACRO pgf_pg_is_in_recovery() AS FALSE;
 CREATE MACRO pgf_pg_backend_pid() AS CAST(getvariable('backend_pid') AS INTEGER);
 CREATE MACRO pgf_pg_postmaster_start_time() AS CAST(getvariable('started') AS TIMESTAMPTZ);
 CREATE MACRO pgf_pg_conf_load_time() AS CAST(getvariable('started') AS TIMESTAMPTZ);
@@ -111,6 +110,7 @@ CREATE MACRO pgf__setting(n, missing) AS
   cat.pg_settings WHERE lower(name) = n) WHEN missing THEN NULL ELSE error('unrecognized configuration parameter "' || n
   || '"') END;
 CREATE MACRO pgf_current_setting(n, missing := FALSE) AS pgf__setting(lower(n), missing);
+CREATE MACRO pgf_pg_is_in_recovery() AS pgf__setting('in_hot_standby', FALSE) = 'on';
 CREATE MACRO pgf_current_database() AS getvariable('current_database');
 CREATE MACRO pgf_current_catalog() AS getvariable('current_database');
 CREATE MACRO pgf_current_schema() AS getvariable('current_schema');
