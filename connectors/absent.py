@@ -45,8 +45,6 @@ _INSERTS_ONLY = frozenset(("firehose", "hive", "kinesis", "kinesis-legacy", "pro
 ABSENT_CONNECTORS = _BOUNDED | _STREAMS | _SINKS | _CHANGES
 
 ABSENT_FORMATS: Mapping[str, ChangelogMode] = {
-    "avro-confluent": APPEND,
-    "debezium-avro-confluent": RETRACT,
     "protobuf": APPEND,
     "raw": APPEND,
 }

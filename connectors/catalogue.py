@@ -24,16 +24,20 @@ CONNECTORS = {
 }
 FORMATS = {
     "avro": "connectors.formats.avro:AVRO",
+    "avro-confluent": "connectors.schema_registry.avro:AVRO_CONFLUENT",
     "canal-json": "connectors.formats.canal:CANAL_JSON",
     "csv": "connectors.formats.csv:CSV",
+    "debezium-avro-confluent": "connectors.schema_registry.avro:DEBEZIUM_AVRO_CONFLUENT",
     "debezium-json": "connectors.formats.debezium:DEBEZIUM_JSON",
     "json": "connectors.formats.json:JSON",
+    "json-confluent": "connectors.schema_registry.json:JSON_CONFLUENT",
     "maxwell-json": "connectors.formats.maxwell:MAXWELL_JSON",
     "ogg-json": "connectors.formats.ogg:OGG_JSON",
     "orc": "connectors.formats.orc:ORC",
     "parquet": "connectors.formats.parquet:PARQUET",
 }
 CATALOGS = {
+    "confluent-registry": "connectors.schema_registry.catalog:CONFLUENT_REGISTRY",
     "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",
     "postgres": "connectors.postgres.catalog:POSTGRES_CATALOG",
 }

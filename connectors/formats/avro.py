@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 import pyarrow as pa
 
-from connectors.formats.avro_reading import Unresolved, reading_program
+from connectors.formats.avro_reading import reading_program
 from connectors.formats.avro_schema import AvroType
 from connectors.formats.avro_types import avro_of, check_avro
 from connectors.formats.avro_writing import Unwritable, check_writable, encode_records
@@ -16,7 +16,7 @@ from connectors.formats.records import shown_hex
 from connectors.formats.row_kinds import require_append
 from connectors.options import TableOptions
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
-from runtime.core.errors import InternalError, UnsupportedError
+from runtime.core.errors import UnsupportedError
 from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Schema
 from runtime.kernels.avro_programs import Program
@@ -25,7 +25,7 @@ from runtime.spi.format import DecodedMessages, Payloads
 from runtime.spi.reader import RejectedRow
 from runtime.spi.registry import FormatFactory
 
-__all__ = ["AVRO", "AvroFormat", "decoded_records"]
+__all__ = ["AVRO", "IGNORE", "LEGACY", "AvroDecoder", "AvroEncoder", "AvroFormat", "decoded_records"]
 
 IGNORE = bool_option(
     "ignore-parse-errors",
@@ -81,14 +81,11 @@ def _no_files() -> UnsupportedError:
 
 
 class AvroDecoder:
-    """Records of one schema to columns. `schema`: of the columns to give."""
+    """Records of one schema to columns. `schema`: of the columns to give; `reader`: what they mean. Raises Unresolved."""
 
-    def __init__(self, schema: Schema, written: AvroType) -> None:
+    def __init__(self, schema: Schema, written: AvroType, reader: AvroType | None = None) -> None:
         self._schema = schema
-        try:
-            self._program = reading_program(written, schema)
-        except Unresolved as error:
-            raise InternalError(f"columns do not fit their own schema: {error}") from error
+        self._program = reading_program(written, schema, reader)
 
     def decode_messages(self, payloads: Payloads) -> DecodedMessages:
         columns, rejected, kept = decoded_records(self._program, payloads)

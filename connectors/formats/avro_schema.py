@@ -70,20 +70,26 @@ class AvroType:
         return f"{what} {self.name}" if self.name else what
 
 
-def parse_schema(text: str) -> AvroType:
-    """The type that a schema declares; raises BadSchema."""
+def parse_schema(text: str, references: Sequence[str] = ()) -> AvroType:
+    """The type that a schema declares; raises BadSchema. `references`: schemas whose types it knows by name."""
+    parser = _Parser()
+    for other in references:
+        parser.type(_json_of(other), "", 0)
+    return parser.type(_json_of(text), "", 0)
+
+
+def _json_of(text: str) -> Any:
     if len(text) > _MOST_CHARACTERS:
         raise BadSchema(f"it has more than {_MOST_CHARACTERS} characters")
     try:
-        given = json.loads(text)
+        return json.loads(text)
     except RecursionError as error:
         raise BadSchema("it is nested too deeply") from error
     except ValueError as error:
         # A bare name is a schema that some write without quotes.
         if text.strip() not in PRIMITIVES:
             raise BadSchema("it is not JSON") from error
-        given = text.strip()
-    return _Parser().type(given, "", 0)
+        return text.strip()
 
 
 class _Parser:

@@ -37,14 +37,16 @@ def check_writable(schema: Schema, written: AvroType) -> None:
     _Compiler().record(schema, empty, written, 0)
 
 
-def encode_records(schema: Schema, columns: Sequence[pa.Array], written: AvroType, count: int) -> pa.Array:
-    """Each row as a record, large_binary.
+def encode_records(
+    schema: Schema, columns: Sequence[pa.Array], written: AvroType, count: int, prefix: bytes = b""
+) -> pa.Array:
+    """Each row as a record, large_binary. `prefix`: what stands before each of them.
 
     Raises:
         FormatError: E3203 for a value that the schema does not hold: NULL, or a text that is no symbol of an enum.
     """
     compiler = _Compiler()
-    compiler.record(schema, columns, written, count)
+    compiler.record(schema, columns, written, count, prefix)
     try:
         data, ends = write_records(compiler.built.program(), compiler.columns, count)
     except Unwritten as error:
@@ -62,11 +64,11 @@ class _Compiler:
     def __init__(self) -> None:
         self.built = ProgramBuilder()
         self.columns = WrittenColumns()
-        self._count = 0
 
-    def record(self, schema: Schema, columns: Sequence[pa.Array], written: AvroType, count: int) -> None:
+    def record(
+        self, schema: Schema, columns: Sequence[pa.Array], written: AvroType, count: int, prefix: bytes = b""
+    ) -> None:
         """The program of a record, and its columns."""
-        self._count = count
         root = self.built.begin("")
         column = self.columns.add_rows(count)
         fields = tuple(RowField(f.name, f.type) for f in schema)
@@ -74,7 +76,9 @@ class _Compiler:
             (written,) = [b for b in written.branches if b.kind == "record"][:1] or [written]
         if written.kind != "record":
             raise Unwritable(f"it is no record but {written.shown}")
-        self.built.set(root, Write.GROUP, column, children=self._fields(fields, columns, written, "", count))
+        before = [self._constant(prefix, "", count)] if prefix else []
+        nodes = self._fields(fields, columns, written, "", count)
+        self.built.set(root, Write.GROUP, column, children=[*before, *nodes])
 
     def _fields(
         self, fields: Sequence[RowField], columns: Sequence[pa.Array], written: AvroType, path: str, count: int
@@ -100,8 +104,12 @@ class _Compiler:
             constant = default_bytes(field.type, field.default)
         except BadSchema as error:
             raise Unwritable(f"the default of {path} is wrong: {error}") from error
-        column, _ = self.columns.add(pa.array([constant] * count, pa.large_binary()))
-        return self.built.add(path, Write.FIXED, column, [len(constant)])
+        return self._constant(constant, path, count)
+
+    def _constant(self, raw: bytes, path: str, count: int) -> int:
+        """The same bytes in each record."""
+        column, _ = self.columns.add(pa.repeat(pa.scalar(raw, pa.large_binary()), count))
+        return self.built.add(path, Write.FIXED, column, [len(raw)])
 
     def _value(self, type_: DataType, array: pa.Array, written: AvroType, path: str) -> int:
         if written.kind != "union":

@@ -37,6 +37,7 @@ __all__ = [
     "EventRows",
     "EventShape",
     "EventDocuments",
+    "changes_of_rows",
     "coded",
     "completed",
     "null_fields",
@@ -144,23 +145,24 @@ class EventDecoder:
             for line in owners[mask].tolist():
                 rejected.append(MalformedRecord(reason, shown_bytes(lines.raw(line)), int(lines.numbers[line])))
         rejected.sort(key=lambda r: r.line)
-        changes, events = self._changes(read)
+        changes, events = changes_of_rows(read, self._schema)
         whole = len(changes)
         if rejected:
             whole = int(np.searchsorted(lines.numbers[owners[events]], rejected[0].line))
         return Decoded(changes, tuple(rejected), consumed, whole)
 
-    def _changes(self, read: EventRows) -> tuple[ChangelogBatch, npt.NDArray[np.int64]]:
-        """The changes, and of which event each is."""
-        count = len(read.event)
-        olds, news = np.flatnonzero(read.kinds != INSERT), np.flatnonzero(read.kinds != DELETE)
-        place = np.concatenate([olds * 2, news * 2 + 1])
-        old_kinds = np.where(read.kinds[olds] == DELETE, DELETE, UPDATE_BEFORE)
-        kinds = np.concatenate([old_kinds, read.kinds[news]]).astype(np.int8)
-        order = np.argsort(place, kind="stable")
-        source = pa.array(np.concatenate([olds, news + count])[order])
-        columns = [pa.concat_arrays([b, a]).take(source) for b, a in zip(read.before, read.after, strict=True)]
-        return ChangelogBatch.of(columns, self._schema, kinds[order]), read.event[place[order] // 2]
+
+def changes_of_rows(read: EventRows, schema: Schema) -> tuple[ChangelogBatch, npt.NDArray[np.int64]]:
+    """The changes that rows before and after make, and of which event each is."""
+    count = len(read.event)
+    olds, news = np.flatnonzero(read.kinds != INSERT), np.flatnonzero(read.kinds != DELETE)
+    place = np.concatenate([olds * 2, news * 2 + 1])
+    old_kinds = np.where(read.kinds[olds] == DELETE, DELETE, UPDATE_BEFORE)
+    kinds = np.concatenate([old_kinds, read.kinds[news]]).astype(np.int8)
+    order = np.argsort(place, kind="stable")
+    source = pa.array(np.concatenate([olds, news + count])[order])
+    columns = [pa.concat_arrays([b, a]).take(source) for b, a in zip(read.before, read.after, strict=True)]
+    return ChangelogBatch.of(columns, schema, kinds[order]), read.event[place[order] // 2]
 
 
 class EventEncoder:

@@ -22,13 +22,13 @@ from runtime.core.schema import Schema
 from runtime.core.types import STRING, DataType, row
 from runtime.spi.registry import FormatFactory
 
-__all__ = ["DEBEZIUM_JSON"]
+__all__ = ["DEBEZIUM_JSON", "DEBEZIUM_KINDS"]
 
 SCHEMA_INCLUDE = bool_option(
     "schema-include", False, "true or false: the event is in the field 'payload', beside its schema"
 )
 _OPTIONS = (SCHEMA_INCLUDE, *EVENT_OPTIONS)
-_KINDS = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
+DEBEZIUM_KINDS = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
 
 
 class _Debezium:
@@ -43,7 +43,7 @@ class _Debezium:
 
     def rows(self, events: pa.RecordBatch, documents: EventDocuments) -> EventRows:
         before, after, op = events.column(0).flatten() if self._wrapped else events.columns
-        return rows_of_images(before, after, coded(op, _KINDS))
+        return rows_of_images(before, after, coded(op, DEBEZIUM_KINDS))
 
     def written(self, image: pa.Array, gone: pa.Array) -> pa.Array:
         head, tail = ('{"schema":null,"payload":{', "}}") if self._wrapped else ("{", "}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +20,19 @@ from runtime.core.schema import Schema
 from runtime.spi.format import DecodedMessages, Decoder, Format, MessageFormat, PayloadDecoder, Payloads
 from runtime.spi.reader import RejectedRow
 
-__all__ = ["MessageRows", "check_format", "encoded_messages", "is_message_format"]
+__all__ = ["MessageRows", "TellsColumns", "check_format", "encoded_messages", "is_message_format"]
 
 _NEWLINE = 10
 _BEGINS_NO_LINE = (b"\n\n", b"\n#", b"\n ", b"\n\t", b"\n\f", b"\n\v")
+
+
+@runtime_checkable
+class TellsColumns(Protocol):
+    """A format that knows the columns of its messages from elsewhere."""
+
+    def infer_columns(self) -> Schema:
+        """The columns; raises FormatError E3230 when they cannot be told."""
+        ...
 
 
 def is_message_format(format_: Format) -> bool:

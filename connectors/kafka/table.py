@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from connectors.formats.message_rows import check_format, is_message_format
+from connectors.formats.message_rows import TellsColumns, check_format, is_message_format
 from connectors.kafka import client
 from connectors.kafka.messages import METADATA, MessageColumns, MessageDecoder
 from connectors.kafka.options import (
@@ -34,9 +34,10 @@ from connectors.kafka.sink import WRITABLE, KafkaSink
 from connectors.listing import Listing
 from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
 from runtime.core.changelog import ChangelogMode
-from runtime.core.errors import ConnectorError, OptionError, UnsupportedError, did_you_mean
+from runtime.core.errors import ConnectorError, FormatError, OptionError, UnsupportedError, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
+from runtime.spi.catalog import ForeignTable
 from runtime.spi.format import Format
 from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
@@ -203,9 +204,12 @@ def _options(request: TableRequest) -> tuple[TableOptions, Format, Format | None
 def _format(request: TableRequest, name: str, under: str) -> Format:
     if request.registry is None:
         raise OptionError(f"no format '{name}' without a registry", code="E1502")
-    found = request.registry.format(
-        name, {k.removeprefix(under): v for k, v in request.options.items() if k.startswith(under)}
-    )
+    options = {k.removeprefix(under): v for k, v in request.options.items() if k.startswith(under)}
+    topic = request.options.get(TOPIC.key, "")
+    if topic and ";" not in topic and any(o.key == "subject" for o in request.registry.formats.get(name).options):
+        # Of a schema registry; as in Flink.
+        options.setdefault(f"{name}.subject", f"{topic}-{'key' if under == 'key.' else 'value'}")
+    found = request.registry.format(name, options)
     if not is_message_format(found):
         raise UnsupportedError(
             f"format '{name}'{' with a header' if name == 'csv' else ''} is one of files, not of messages",
@@ -258,6 +262,18 @@ def _format_options(request: TableRequest) -> tuple[tuple[str, str], ...]:
             (k, v) for k, v in request.options.items() if k not in ours and not k.startswith(("properties.", "scan."))
         )
     )
+
+
+def infer_kafka(request: TableRequest) -> ForeignTable:
+    """The columns of a topic, as its format knows them; raises FormatError E3230 where it does not."""
+    _, format_, _ = _options(request)
+    if not isinstance(format_, TellsColumns):
+        raise FormatError(
+            f"messages of format '{format_.name}' do not tell their columns",
+            code="E3230",
+            hint="declare the columns, or use a format with a schema registry, such as 'avro-confluent'",
+        )
+    return ForeignTable(format_.infer_columns(), request.options)
 
 
 def kafka_source(request: TableRequest, kind: type[KafkaSource] = KafkaSource) -> KafkaSource:
@@ -334,5 +350,6 @@ KAFKA = ConnectorFactory(
     metadata=METADATA,
     options=KAFKA_OPTIONS,
     prefixes=("properties.",),
+    infer=infer_kafka,
     from_moment=starting_at,
 )

@@ -1,0 +1,1 @@
+"""Formats whose schemas are in a schema registry with Confluent's interface."""
