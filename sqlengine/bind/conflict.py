@@ -38,7 +38,8 @@ def bind_conflict_update(
             E1302 when the condition is none.
     """
     own, new = (tuple(fresh_column(f.name, f.type) for f in schema) for _ in range(2))
-    sources = [Source(table.path.name, own, table.path.parts), Source(_EXCLUDED, new)]
+    named = table.path.name if statement.alias is None else statement.alias.text
+    sources = [Source(named, own, table.path.parts if statement.alias is None else ()), Source(_EXCLUDED, new)]
     scope = Scope(sources, shows=[(c.name, c.ref()) for c in own])
     rules = ExpressionBinder(QueryEnv(Binder(), context), scope, Clause("ON CONFLICT DO UPDATE", subqueries=False))
     condition: exp.Expr = exp.Boolean(this=True)

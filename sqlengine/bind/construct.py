@@ -293,6 +293,8 @@ def assigned_text(functions: FunctionRegistry, text: Expr, wanted: DataType, spa
         return cast_to(scalar_function(functions, "PG_TIMESTAMPTZ", [text], span), wanted)
     if not explicit_cast(text.type, wanted) or wanted.is_nested:
         return None
+    if wanted.root in (TypeRoot.TIMESTAMP, TypeRoot.TIME):
+        text = scalar_function(functions, "PG_TIME_TEXT", [text], span)
     return cast_explicitly(text, wanted, False, span)
 
 
@@ -302,6 +304,8 @@ def _assigned(binder: ExpressionRules, tree: Assigned) -> Expr:
     untyped = isinstance(written, FunctionCall) and written.name == "PG_UNTYPED"
     if untyped:
         (written,) = written.expressions
+        if wanted.root is TypeRoot.ARRAY and isinstance(written, exp.Literal) and written.is_string:
+            return cast_to(written_array(written, wanted), wanted)
     value = binder.bind(written)
     if untyped and value.type.is_character:
         found = assigned_text(binder.env.context.functions, value, wanted, span_of(written))

@@ -93,6 +93,10 @@ def bind_insert(
         types = dict(target)
         written = _with_arrays(written, [types[n] for n in columns or types if n not in static])
     query = source if source is not None else source_query(written, context)
+    others = [name for name, _ in target if name not in static]
+    if statement.assigns and not columns and len(query.names) < len(others):
+        # As in PostgreSQL the last columns may be left out.
+        columns = others[: len(query.names)]
     spans = item_spans(statement.query.query, len(query.names))
     functions = context.functions if assigns else None
     given = {*(columns or (n for n, _ in target)), *static}

@@ -262,7 +262,10 @@ def _java_pattern(name: str, args: list[Expr], span: Span | None) -> Expr:
 
 
 def _type_name(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    name = _NAMES.get(args[0].type.root, str(args[0].type.materialized().with_nullable(True)).lower())
+    type_, dimensions = args[0].type, ""
+    while type_.root is _R.ARRAY:
+        (type_,), dimensions = type_.children, "[]"
+    name = _NAMES.get(type_.root, str(type_.materialized().with_nullable(True)).lower()) + dimensions
     return Literal(name, char(len(name)).not_null())
 
 
@@ -409,6 +412,25 @@ def _of_texts(name: str) -> _Rule:
     return rule
 
 
+def _array_query(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """ARRAY(query): an array without elements where the query has no rows."""
+    (found,) = args
+    type_ = found.type.not_null()
+    nothing = cast_to(written_array(exp.Literal(this="{}", is_string=True), type_), type_, span)
+    return Case(((Call("IS NOT NULL", (found,), _TRUTH, span=span), found),), nothing, type_)
+
+
+def _overlap(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """`a && b`: whether two arrays have an element in common; NULL is none."""
+    type_ = next((a.type for a in args if a.type.root is _R.ARRAY), _ARRAY)
+    arrays = [written if (written := _as_array(a, type_, span)) is not None else a for a in args]
+    common = scalar_call(binder, "ARRAY_INTERSECT", arrays, span)
+    nothing = array(type_.children[0].with_nullable(True)).not_null()
+    null = Call("ARRAY", (Literal(None, type_.children[0].with_nullable(True)),), nothing, span=span)
+    count = scalar_call(binder, "CARDINALITY", [scalar_call(binder, "ARRAY_EXCEPT", [common, null], span)], span)
+    return comparison(">", count, Literal(0, _INT), span)
+
+
 RULES: dict[str, _Rule] = {
     "PG_DIVIDE": _divide,
     "PG_ADD": _add,
@@ -446,4 +468,6 @@ RULES: dict[str, _Rule] = {
     },
     "PG_CONTAINS": _contains,
     "PG_CONTAINED": _contained,
+    "PG_ARRAY_QUERY": _array_query,
+    "PG_OVERLAP": _overlap,
 }

@@ -19,6 +19,7 @@ from sqlengine.parse.lexer import END, QUOTED, STRING, UNICODE, WORD, Token, dec
 
 if TYPE_CHECKING:
     import sqlengine.parse.habits as _habits
+    from runtime.core.types import DataType
 else:
     _habits = Room("sqlengine.parse.habits")
 
@@ -106,6 +107,8 @@ class Cursor:
     """Whether the word DEFAULT may be a value: within the query of an INSERT."""
     has_parameters = False
     """Whether a mark of a parameter was read."""
+    parameter_types: list[DataType] | None = None
+    """The types of parameters that PREPARE lists; None where it lists none."""
 
     def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
         self.text = text

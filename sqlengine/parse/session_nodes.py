@@ -317,6 +317,16 @@ class GrantRole(Statement):
 
 
 @node
+class CommentOn(Statement):
+    """`COMMENT ON {TABLE|VIEW|MATERIALIZED VIEW} name IS 'text'`, `COMMENT ON COLUMN name.column IS 'text'`; NULL takes it
+    away."""
+
+    name: ObjectName
+    column: Name | None = None
+    comment: str | None = None
+
+
+@node
 class CreateSecret(Statement):
     """`CREATE SECRET [IF NOT EXISTS] name AS 'value'`, or (`alters`) `ALTER SECRET name AS 'value'`."""
 

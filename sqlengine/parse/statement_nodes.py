@@ -64,6 +64,7 @@ from sqlengine.parse.session_nodes import (
     AnalyzeTable,
     Backup,
     Call,
+    CommentOn,
     CompilePlan,
     CreateProcedure,
     CreateRole,
@@ -111,6 +112,7 @@ __all__ = [
     "AnalyzeTable",
     "BeginEpoch",
     "Call",
+    "CommentOn",
     "ColumnDefinition",
     "ColumnPlace",
     "CompilePlan",
@@ -200,9 +202,6 @@ __all__ = [
 ]
 
 
-# Queries and changes of rows
-
-
 @node
 class QueryStatement(Statement):
     """A query on its own; `EXECUTE SELECT ..` is the same."""
@@ -218,7 +217,7 @@ class Insert(Statement):
     `assignments` and `where` belong to DO UPDATE. `hints`: the options of an OPTIONS hint after the name.
     `returning`: SELECT without FROM, of what RETURNING says, as in UPDATE and DELETE. `replaces`: it overwrites all rows,
     of all partitions (REPLACE TABLE AS over the same files). `assigns`: texts among VALUES become what their columns are.
-    `defaults`: DEFAULT VALUES, one row of default values. `overriding`: OVERRIDING SYSTEM VALUE.
+    `alias`: what DO UPDATE calls the table. `defaults`: DEFAULT VALUES, one row of default values. `overriding`: OVERRIDING SYSTEM VALUE.
     """
 
     table: ObjectName
@@ -234,6 +233,7 @@ class Insert(Statement):
     where: ExpressionText | None = None
     replaces: bool = False
     assigns: bool = False
+    alias: Name | None = None
     defaults: bool = False
     overriding: bool = False
 

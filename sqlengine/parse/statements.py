@@ -159,6 +159,8 @@ class StatementGrammar(MaterializedGrammar):
                 return _prepared.read_prepare(self, self.statement)
             case "DEALLOCATE":
                 return _prepared.read_deallocate(self)
+            case "COMMENT":
+                return _prepared.read_comment(self)
             case word if word in UTILITY_WORDS:
                 return read_utility(self)
         if self.at("WITH") and (insert := self._insert_with()) is not None:

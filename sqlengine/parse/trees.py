@@ -97,8 +97,7 @@ def update_query(statement: st.Update, path: tuple[str, str, str], schema: Schem
 def returning_query(statement: st.Insert | st.Update | st.Delete, path: tuple[str, str, str]) -> exp.Select:
     """`SELECT what RETURNING says FROM table`."""
     assert statement.returning is not None
-    alias = None if isinstance(statement, st.Insert) else statement.alias
-    query = _selected([], path, alias, None)
+    query = _selected([], path, statement.alias, None)
     query.set("expressions", [item.copy() for item in statement.returning.query.expressions])
     query.meta.update(statement.returning.query.meta)
     return query

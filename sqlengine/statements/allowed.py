@@ -351,7 +351,7 @@ _RULES: dict[type[st.Statement], Rule] = {
     **dict.fromkeys(
         (
             st.DropTable, ddl.AlterTable, st.DropView, st.DropMaterializedView, ddl.AlterView, ddl.AlterMaterializedTable,
-            ddl.AlterMaterializedView, st.AlterConnection, st.DropConnection, st.DropModel, st.DropProcedure,
+            ddl.AlterMaterializedView, st.CommentOn, st.AlterConnection, st.DropConnection, st.DropModel, st.DropProcedure,
         ),
         _changes,
     ),

@@ -198,7 +198,7 @@ _DEFINITIONS = (
     ddl.AlterView, ddl.AlterMaterializedTable, ddl.AlterMaterializedView,
     st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog, st.DropDatabase, st.DropCatalog,
     st.CreateModel, st.AlterModel, st.DropModel, st.CreateConnection, st.AlterConnection, st.DropConnection,
-    st.CreateProcedure, st.DropProcedure,
+    st.CreateProcedure, st.DropProcedure, st.CommentOn,
 )  # fmt: skip
 """Statements after which the files of catalogs say something else."""
 
@@ -255,6 +255,7 @@ _RUN: dict[type[st.Statement], str] = {
     st.CreateMaterializedView: "views:create_materialized_view",
     st.DropView: "views:drop_view",
     st.DropMaterializedView: "views:drop_materialized_view",
+    st.CommentOn: "comments:comment_on",
     ddl.AlterMaterializedTable: "materialized_tables:alter_materialized_table",
     ddl.AlterMaterializedView: "view_options:alter_materialized_view",
     ddl.AlterView: "views:alter_view",

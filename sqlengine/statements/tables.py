@@ -389,6 +389,8 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
         strategy = like.strategy(feature) if feature else "INCLUDING"
         if strategy == "EXCLUDING":
             continue
+        if isinstance(column, PhysicalColumn) and like.strategy("GENERATED") == "EXCLUDING":
+            column = replace(column, default=None, identity=None)
         if column.name in own:
             if strategy == "OVERWRITING" and type(own[column.name]) is type(column):
                 continue

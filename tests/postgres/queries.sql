@@ -286,3 +286,23 @@ SELECT isfinite(date '2024-01-01'), bit_length('abc'), octet_length('straße'), 
 SELECT n, lead(n, 1, 0) OVER (ORDER BY n), lag(n, 2, 9) OVER (ORDER BY n) FROM (VALUES (1.50), (2.25), (3.00)) AS t (n) ORDER BY n;
 SELECT timestamp '2024-01-01 12:00' AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin', '2024-07-01 12:00:00+00'::timestamptz AT TIME ZONE ('Europe/' || 'Berlin')::text;
 SELECT generate_series(-1, 1) AS n, 'y' AS c;
+-- bits
+SELECT 5 & 3, 5 | 3, 5 # 3, ~5, 1 << 4, 256 >> 2, -8 >> 1, 1 << 31, 1 << 32, 1::bigint << 40;
+SELECT 2 + 3 & 1, 1 | 2 = 3, 1 << 2 + 1, ~5 + 1, ~5 & 3, 6 & 3 | 8, NOT 5 & 4 = 4, @ -5, |/ 25;
+SELECT id & 1, id | 8, id # 1, ~id, id << 2, big & 255, big >> 1, 5::smallint & 3 FROM item ORDER BY id;
+SELECT 9223372036854775807 & 255, NULL::int & 1, NULL::int << 2;
+-- arrays of queries
+SELECT ARRAY(SELECT id FROM emp ORDER BY id), ARRAY(SELECT name FROM emp ORDER BY hired DESC, id);
+SELECT e.id, ARRAY(SELECT b.name FROM emp b WHERE b.boss = e.id ORDER BY b.id DESC) FROM emp e ORDER BY e.id;
+SELECT ARRAY(SELECT id FROM emp WHERE id > 100), array_length(ARRAY(SELECT id FROM emp), 1);
+SELECT ARRAY(SELECT DISTINCT dept FROM emp ORDER BY dept), ARRAY(SELECT upper(name) FROM emp ORDER BY 1 LIMIT 2);
+SELECT ARRAY(SELECT max(salary) FROM emp GROUP BY dept ORDER BY 1), ARRAY(SELECT g FROM generate_series(1, 3) g ORDER BY g DESC);
+SELECT ARRAY(SELECT 1 UNION SELECT 2 ORDER BY 1), ARRAY(SELECT boss FROM emp ORDER BY id), 2 = ANY (ARRAY(SELECT id FROM emp));
+SELECT ARRAY[1, 2] && ARRAY[2, 3], ARRAY[1] && ARRAY[2], ARRAY['a'] && '{a,b}', ARRAY[NULL::int] && ARRAY[NULL::int];
+SELECT id, tags && ARRAY['b', 'd'] FROM item ORDER BY id;
+-- more functions
+SELECT array_lower(ARRAY[1, 2], 1), array_ndims(ARRAY[1]), array_dims(ARRAY[1, 2]), quote_literal('it''s'), quote_nullable(NULL);
+SELECT make_time(1, 2, 3), make_timestamp(2024, 1, 2, 3, 4, 5.5), make_timestamp(2024, 11, 12, 13, 14, 15), cbrt(8);
+SELECT '2024-03-01 10:00'::timestamp, '10:00'::time, timestamp '2024-03-01 10:00';
+SELECT pg_typeof(1), pg_typeof('a'::text), pg_typeof(1.5), pg_typeof(ARRAY[1]), pg_typeof(ARRAY['a']);
+SELECT (date '2024-01-01', date '2024-02-01') OVERLAPS (date '2024-01-15', date '2024-03-01');

@@ -257,3 +257,27 @@ def test_call_gives_the_rows_of_a_procedure(client: psycopg.Connection) -> None:
     client.execute("CREATE PROCEDURE fill AS 'tests.unit.environment.procedures_of_users.Fill' LANGUAGE PYTHON")
     assert client.execute("CALL fill(2)").fetchone() == (2,)
     assert client.execute("SELECT COUNT(*) FROM rows_of").fetchone() == (2,)
+
+
+def test_what_postgresql_says_of_names_and_values(client: psycopg.Connection) -> None:
+    """Columns of one name, jsonb with blanks, EXECUTE with rows, comments and objects by name."""
+    found = client.execute("SELECT count(*), count(*), 1, 2 FROM (VALUES (1)) AS v (x)")
+    assert [c.name for c in found.description or ()] == ["count", "count", "?column?", "?column?"]
+    assert [c.name for c in client.execute("VALUES (1, 'a')").description or ()] == ["column1", "column2"]
+    assert client.execute('SELECT \'{"bb":[1,2],"a":{}}\'::jsonb AS j', binary=False).fetchall() == [
+        ({"a": {}, "bb": [1, 2]},)
+    ]
+    client.execute("CREATE TABLE said (id int, name text)")
+    client.execute("INSERT INTO said VALUES (1), (2)")
+    client.execute("PREPARE said_one(int) AS SELECT id, name FROM said WHERE id > $1")
+    assert client.execute("EXECUTE said_one(1)").fetchall() == [(2, None)]
+    client.execute("COMMENT ON TABLE said IS 'things'")
+    client.execute("COMMENT ON COLUMN said.name IS 'of it'")
+    asked = (
+        "SELECT 'said'::regclass, obj_description('said'::regclass, 'pg_class'), col_description('said'::regclass, 2)"
+    )
+    assert client.execute(asked).fetchall() == [("said", "things", "of it")]
+    asked = "SELECT count(*) FROM pg_class WHERE relname = 'pg_class' AND relnamespace = 'pg_catalog'::regnamespace"
+    assert client.execute(asked).fetchall() == [(1,)]
+    assert client.execute("SELECT pg_typeof(1), pg_typeof(ARRAY['a'])").fetchall() == [("integer", "text[]")]
+    client.execute("DROP TABLE said")

@@ -63,7 +63,9 @@ _ANY = ArgumentType("ANY", lambda t: True, lambda t: t)
 _DOUBLE = ArgumentType(
     "DOUBLE", lambda t: t.root is TypeRoot.DOUBLE, lambda t: None if t.root is TypeRoot.ARRAY else _to_double(t)
 )
-_SINGLE_FRACTION = ArgumentType("FRACTION", lambda t: t.root is TypeRoot.DOUBLE, _to_double)
+_SINGLE_FRACTION = ArgumentType(
+    "FRACTION", lambda t: t.root is TypeRoot.DOUBLE, lambda t: None if t.root is TypeRoot.ARRAY else _to_double(t)
+)
 _FRACTION = ArgumentType("FRACTION", _is_double, _to_double)
 
 

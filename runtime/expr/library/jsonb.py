@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     _variants = Room("runtime.kernels.variants")
 
-__all__ = ["FAMILY"]
+__all__ = ["FAMILY", "shown_values"]
 
 FAMILY = Family("jsonb")
 _TEXTS = ArgumentType(
@@ -302,6 +302,15 @@ def _shown(value: Any) -> str:
         keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
         return "{" + ", ".join(f"{_write(str(key))}: {_shown(value[key])}" for key in keys) + "}"
     return _write(value)
+
+
+def shown_values(values: pa.Array) -> pa.Array:
+    """Values of jsonb as PostgreSQL writes them."""
+    holds = pc.or_(pc.starts_with(values, "{"), pc.starts_with(values, "["))
+    if not pc.any(holds).as_py():
+        return values
+    shown = map_distinct(lambda text: _shown(_read(text)), [pc.if_else(holds, values, None)], pa.string(), len(values))
+    return pc.if_else(holds, shown, values)
 
 
 _of_values(

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
-from runtime.core.types import BIGINT, DOUBLE, TIMESTAMP, TIMESTAMP_LTZ, DataType, TypeRoot, decimal
+from runtime.core.types import BIGINT, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_LTZ, DataType, TypeRoot, decimal
 from runtime.expr.cast.dispatch import cast_array, convert
-from runtime.expr.columns import as_array, from_numpy, integers_of, validity
+from runtime.expr.columns import as_array, combine_valid, from_numpy, integers_of, numbers, validity
 from runtime.expr.digits import as_decimal
 from runtime.expr.distinct import per_constant
 from runtime.expr.function import (
@@ -32,7 +32,7 @@ from runtime.expr.function import (
 )
 from runtime.expr.library import aggregate
 from runtime.expr.library.arithmetic import divide
-from runtime.expr.library.declare import APPROX, CHARACTER, Family, same
+from runtime.expr.library.declare import APPROX, CHARACTER, DOUBLE_, INTEGER, NUMERIC, Family, same
 
 __all__ = ["FAMILY"]
 
@@ -41,6 +41,7 @@ _R = TypeRoot
 _MAX = 38
 _SCALE = 16
 _LEAST = 6
+_DIGITS = {_R.TINYINT: 3, _R.SMALLINT: 5, _R.INT: 10, _R.BIGINT: 19}
 
 
 def _quotient(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
@@ -77,8 +78,78 @@ def round_even(context: EvalContext, value: Value) -> Value:
     return pc.round(value, 0, "half_to_even")
 
 
+def _bits(name: str, document: str, evaluate: Callable[[Value, Value], Value]) -> None:
+    """Declares an operator over the bits of two integers, in the wider type."""
+
+    @FAMILY.special(name, _wider, document, form=("INTEGER", "INTEGER"), nulls=Nulls.STRICT, syntax=f"{name}(a, b)")
+    def operator(context: EvalContext, a: Value, b: Value) -> Value:
+        wide = context.result_type.arrow
+        return evaluate(pc.cast(a, wide), pc.cast(b, wide))
+
+
+def _wider(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
+    if len(types) != 2 or not all(t.is_integer or t.root is _R.NULL for t in types):
+        return None
+    root = max((t.root for t in types if t.is_integer), key=lambda r: _DIGITS[r], default=_R.INT)
+    return (types[0], types[1]), DataType(root, nullable=any(t.nullable for t in types))
+
+
+_bits("PG_BIT_AND", "The bits that both integers have.", pc.bit_wise_and)
+_bits("PG_BIT_OR", "The bits that one of two integers has.", pc.bit_wise_or)
+_bits("PG_BIT_XOR", "The bits that one alone of two integers has.", pc.bit_wise_xor)
+
+
+def _shifts(name: str, document: str, evaluate: Callable[..., np.ndarray]) -> None:
+    """Declares a shift of the bits of an integer, by as many places as it has at most, as processors do."""
+
+    @FAMILY.scalar(name, [INTEGER, INTEGER], same(0), document)
+    def shift(context: EvalContext, value: Value, places: Value) -> Value:
+        bits, valid = numbers(value, context.num_rows)
+        by, valid_by = numbers(places, context.num_rows)
+        wide = np.int64 if context.result_type.root is _R.BIGINT else np.int32
+        moved = evaluate(np.asarray(bits, wide), (np.asarray(by, np.int64) & (wide(0).nbytes * 8 - 1)).astype(wide))
+        narrow = moved.astype(context.result_type.arrow.to_pandas_dtype())
+        return from_numpy(narrow, combine_valid(valid, valid_by), context.result_type.arrow, context.num_rows)
+
+
+_shifts("PG_SHIFT_LEFT", "An integer with its bits moved to the left.", np.left_shift)
+_shifts("PG_SHIFT_RIGHT", "An integer with its bits moved to the right; its sign stays.", np.right_shift)
+
+
+@FAMILY.scalar("PG_BIT_NOT", [INTEGER], same(0), "An integer with all bits turned.")
+def bit_not(context: EvalContext, value: Value) -> Value:
+    return pc.bit_wise_not(value)
+
+
+@FAMILY.scalar("PG_CBRT", [DOUBLE_], DOUBLE, "The cube root.")
+def cube_root(context: EvalContext, value: Value) -> Value:
+    found, valid = numbers(value, context.num_rows)
+    return from_numpy(np.cbrt(found), valid, pa.float64(), context.num_rows)
+
+
+@FAMILY.scalar(
+    "PG_SECONDS_TEXT", [NUMERIC], STRING, "Seconds of a minute as a time has them, with two digits before a point."
+)
+def seconds_text(context: EvalContext, value: Value) -> Value:
+    text = pc.cast(pc.cast(value, pa.decimal128(38, 6), safe=False), pa.string())
+    return pc.utf8_lpad(text, 9, "0")
+
+
 _OFFSET = r"^(?P<time>.*:.*\d)\s*(?P<zone>[zZ]|[+-]\d{1,2}(?::?\d{2})?)$"
 _MINUTE = 60_000_000
+
+
+def _with_seconds(texts: Value) -> Value:
+    """Texts of times with a blank between day and time, and with seconds, which PostgreSQL's may lack."""
+    texts = pc.replace_substring_regex(texts, r"(\d)[tT](\d)", r"\1 \2")
+    return pc.replace_substring_regex(texts, r"^((?:[^:]* )?\s*\d{1,2}:\d{2})((?:\s*(?:[zZ]|[+-].*))?)$", r"\1:00\2")
+
+
+@FAMILY.scalar(
+    "PG_TIME_TEXT", [CHARACTER], STRING, "A text that writes a time, with seconds, and without an offset from UTC."
+)
+def time_text(context: EvalContext, text: Value) -> Value:
+    return pc.replace_substring_regex(_with_seconds(text), r"^(.*:.*\d)\s*(?:[zZ]|[+-]\d{1,2}(?::?\d{2})?)$", r"\1")
 
 
 @FAMILY.scalar(
@@ -89,8 +160,7 @@ _MINUTE = 60_000_000
     can_fail=True,
 )
 def timestamptz(context: EvalContext, text: Value) -> Value:
-    texts = as_array(text, 1 if isinstance(text, pa.Scalar) else context.num_rows)
-    texts = pc.replace_substring_regex(texts, r"(\d)[tT](\d)", r"\1 \2")
+    texts = _with_seconds(as_array(text, 1 if isinstance(text, pa.Scalar) else context.num_rows))
     parts = pc.extract_regex(texts, _OFFSET)
     zoned = pc.fill_null(pc.is_valid(parts), False)
     if not pc.any(zoned).as_py():
@@ -154,9 +224,6 @@ def at_time_zone(context: EvalContext, value: Value, zone: Value) -> Value:
         return convert(times, context.arg_types[0], context.result_type, name).values
 
     return per_constant(context, moved, value, zone)
-
-
-_DIGITS = {_R.TINYINT: 3, _R.SMALLINT: 5, _R.INT: 10, _R.BIGINT: 19}
 
 
 def _summed(t: DataType) -> DataType | None:

@@ -17,6 +17,8 @@ from sqlengine.parse.ddl_nodes import (
     ComputedColumn,
     CreateTable,
     ExpressionText,
+    LikeClause,
+    LikeOption,
     MetadataColumn,
     Name,
     ObjectName,
@@ -35,6 +37,12 @@ from sqlengine.parse.table_definitions import Elements
 
 __all__ = ["DefinitionGrammar"]
 
+_COPIED = {
+    "ALL": ("ALL",), "CONSTRAINTS": ("CONSTRAINTS",), "INDEXES": ("CONSTRAINTS",), "GENERATED": ("GENERATED",),
+    "DEFAULTS": ("GENERATED",), "IDENTITY": ("GENERATED",), "COMMENTS": (), "STORAGE": (), "STATISTICS": (), "COMPRESSION": (),
+}  # fmt: skip
+"""What `LIKE t INCLUDING ..` names, as features of LIKE."""
+
 
 class DefinitionGrammar(StatementGrammar):
     """Reads definitions of tables, sources and sinks."""
@@ -45,6 +53,9 @@ class DefinitionGrammar(StatementGrammar):
         self._defines = False
         """Whether the options that are read are those of a table."""
         self._given: dict[str, Option] = {}
+        self._alias: Name | None = None
+        self._copied: LikeClause | None = None
+        self.parameter_types = []
 
     def _create(self) -> Statement:
         index = self.index
@@ -74,20 +85,48 @@ class DefinitionGrammar(StatementGrammar):
         return super()._statement()
 
     def _insert(self) -> Insert:
-        """Texts among the values become what their columns are."""
-        return super()._insert().with_(assigns=True)
+        """Texts among the values become what their columns are. `INSERT INTO t AS x` is the alias of ON CONFLICT."""
+        self._alias = None
+        return super()._insert().with_(assigns=True, alias=self._alias)
+
+    def option_hints(self) -> tuple[Option, ...]:
+        """What follows the target of an INSERT."""
+        if self.match("AS"):
+            self._alias = self.name("an alias")
+        return super().option_hints()
 
     def assignments(self) -> tuple[tuple[Name, ExpressionText], ...]:
         """Texts and parameters become what their columns are."""
         return tuple((name, _untyped(value)) for name, value in super().assignments())
 
     def create_table(self, *, temporary: bool, create: bool, replace: bool) -> CreateTable:
-        self._included, self._defines, self._given = [], True, {}
+        self._included, self._defines, self._given, self._copied = [], True, {}, None
         made = super().create_table(temporary=temporary, create=create, replace=replace)
         self._defines = False
+        if self._copied is not None:
+            made = made.with_(like=self._copied)
         timed = {mark.column.parts[0] for mark in made.watermarks}
         columns = tuple(_in_milliseconds(c) if c.name.text in timed else c for c in (*made.columns, *self._included))
         return made.with_(columns=columns)
+
+    def _element(self, found: Elements) -> None:
+        """Also `LIKE table [INCLUDING what ..]`: its columns without anything else that is not asked for."""
+        if not self.at("LIKE"):
+            super()._element(found)
+            return
+        start = self.expect("LIKE")
+        if self._copied is not None or found.columns:
+            self.refuse("LIKE stands before all other columns, and once", start, "CREATE TABLE t (LIKE s, c int)")
+        source = self.object_name("the name of a table")
+        wanted = {LikeOption("EXCLUDING", "ALL", start.span)}
+        while (strategy := self.match_any("INCLUDING", "EXCLUDING")) is not None:
+            at = self.token
+            for feature in _COPIED[self.expect_any(*_COPIED)]:
+                wanted = {option for option in wanted if option.feature != feature}
+                if strategy == "INCLUDING" or feature == "ALL":
+                    wanted.add(LikeOption(strategy, feature, at.span))
+        options = tuple(sorted(wanted, key=lambda option: option.feature))
+        self._copied = LikeClause(source, options, self.span_from(start))
 
     def _create_sink(self) -> Statement:
         if_not_exists = self.match("IF", "NOT", "EXISTS")

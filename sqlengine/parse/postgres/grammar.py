@@ -14,10 +14,11 @@ from sqlengine.parse.ddl_nodes import ExpressionText, QueryText, Statement
 from sqlengine.parse.interval_texts import amount_of
 from sqlengine.parse.lexer import QUOTED, STRING, WORD, Token
 from sqlengine.parse.nodes import FunctionCall, IntervalLiteral, JsonFunction, PatternText, TableFunction, TypeSpec
-from sqlengine.parse.postgres.definitions import DefinitionGrammar
+from sqlengine.parse.postgres.array_query import array_of_query
 from sqlengine.parse.postgres.lexer import scan
 from sqlengine.parse.postgres.meanings import meaning
 from sqlengine.parse.postgres.one_row import always_a_row
+from sqlengine.parse.postgres.operators import OperatorGrammar, operator_call
 from sqlengine.parse.postgres.output_names import NO_NAME, cast_name, named, output_name
 from sqlengine.parse.postgres.passing_time import follows_time
 from sqlengine.parse.postgres.table_functions import rows_of
@@ -26,22 +27,6 @@ from sqlengine.parse.statement_nodes import CreateMaterializedView, CreateView
 
 __all__ = ["HEADER", "PostgresGrammar"]
 
-_TERMS = {"+": "PG_ADD", "-": "PG_SUBTRACT"}
-_FACTORS: dict[str, type[exp.Expr]] = {"*": exp.Mul, "%": exp.Mod}
-_OTHERS = {
-    "||": "PG_CONCAT",
-    "->": "PG_JSONB_GET",
-    "->>": "PG_JSONB_GET_TEXT",
-    "#>": "PG_JSONB_PATH",
-    "#>>": "PG_JSONB_PATH_TEXT",
-    "#-": "PG_JSONB_WITHOUT_PATH",
-    "@>": "PG_CONTAINS",
-    "<@": "PG_CONTAINED",
-    "?": "PG_JSONB_HAS",
-    "?|": "PG_JSONB_HAS_ANY",
-    "?&": "PG_JSONB_HAS_ALL",
-}
-"""PostgreSQL's "any other operator": tighter than comparisons, looser than + and -."""
 _OF_TYPE = frozenset(
     ("INT", "INTEGER", "INT2", "INT4", "INT8", "BIGINT", "SMALLINT", "NUMERIC", "DECIMAL", "REAL", "FLOAT4", "FLOAT8",
      "BOOL", "BOOLEAN", "TEXT", "VARCHAR", "JSON", "JSONB", "BYTEA", "TIMESTAMPTZ", "TIMESTAMP")
@@ -55,7 +40,7 @@ _MINUTES = re.compile(r"\s*(?:\d{4}-\d{1,2}-\d{1,2} )?\d{1,2}:\d{2}\s*")
 _BYTES = re.compile(r"\\x([0-9a-fA-F]{2})*")
 
 
-class PostgresGrammar(DefinitionGrammar):
+class PostgresGrammar(OperatorGrammar):
     """Reads statements as PostgreSQL does."""
 
     scanner = staticmethod(scan)
@@ -111,32 +96,6 @@ class PostgresGrammar(DefinitionGrammar):
 
     # Operators
 
-    def additive(self) -> exp.Expr:
-        start = self.token
-        left = self._sum()
-        while (name := _OTHERS.get(self.token.upper)) is not None:
-            self.advance()
-            left = self.place(_call(name, left, self._sum()), start)
-        return left
-
-    def _sum(self) -> exp.Expr:
-        start = self.token
-        left = self._multiplicative()
-        while (name := _TERMS.get(self.token.upper)) is not None:
-            self.advance()
-            left = self.place(_call(name, left, self._multiplicative()), start)
-        return left
-
-    def _multiplicative(self) -> exp.Expr:
-        start = self.token
-        left = self._power()
-        while self.at_any(*_FACTORS, "/"):
-            word = self.advance().upper
-            right = self._power()
-            made = _call("PG_DIVIDE", left, right) if word == "/" else _FACTORS[word](this=left, expression=right)
-            left = self.place(made, start)
-        return left
-
     def _like(self, kind: type[exp.Expr], left: exp.Expr, start: Token) -> exp.Expr:
         """A backslash escapes where nothing else is said."""
         tree = super()._like(kind, left, start)
@@ -168,7 +127,9 @@ class PostgresGrammar(DefinitionGrammar):
                 self.advance()
                 tree = self.place(exp.Dot(this=tree, expression=self.identifier("a field", reserved=True)), start)
             elif not zone and self.match("AT", "TIME", "ZONE"):
-                tree = named(self.place(_call("PG_AT_TIME_ZONE", tree, self._postfix(zone=True)), start), "timezone")
+                tree = named(
+                    self.place(operator_call("PG_AT_TIME_ZONE", tree, self._postfix(zone=True)), start), "timezone"
+                )
             else:
                 return tree
 
@@ -183,7 +144,7 @@ class PostgresGrammar(DefinitionGrammar):
         self.expect("]")
         one = exp.Literal(this="1", is_string=False)
         last = FunctionCall(this="CARDINALITY", expressions=[tree.copy()])
-        return named(_call("PG_SLICE", tree, low or one, high or last), name)
+        return named(operator_call("PG_SLICE", tree, low or one, high or last), name)
 
     # Types and casts
 
@@ -218,6 +179,11 @@ class PostgresGrammar(DefinitionGrammar):
                 return DataType(TypeRoot.INTERVAL_SECOND, 3)
             if start.upper == "TIMESTAMP":
                 return self._point_in_time()
+            if start.upper == "TIME":
+                self.advance()
+                precision = self._size("precision", 0, 9, 6)
+                self.match("WITHOUT", "TIME", "ZONE")
+                return DataType(TypeRoot.TIME, precision)
         return super()._base_type()
 
     def _point_in_time(self) -> DataType:
@@ -238,6 +204,9 @@ class PostgresGrammar(DefinitionGrammar):
             tree = self._cast(value, start)
             self.expect(")")
             return self.place(tree, start)
+        if start.upper == "ARRAY" and self.peek().upper == "(":
+            self.advance()
+            return named(self.place(array_of_query(self.subquery()), start), "array")
         return super()._keyword_form(start)
 
     def _cast(self, value: exp.Expr, start: Token) -> exp.Expr:
@@ -251,15 +220,17 @@ class PostgresGrammar(DefinitionGrammar):
         if literal and target.is_binary and _BYTES.fullmatch(str(value.this)):
             return named(exp.HexString(this=str(value.this)[2:].upper()), name, weak=weak)
         if target is NUMERIC:
-            return named(self.place(_call("PG_NUMERIC", value), start), name, weak=weak)
+            return named(self.place(operator_call("PG_NUMERIC", value), start), name, weak=weak)
         if target.root is TypeRoot.VARIANT:
-            return named(self.place(_call("PG_JSONB", value), start), name, weak=weak)
+            return named(self.place(operator_call("PG_JSONB", value), start), name, weak=weak)
         if target.root is TypeRoot.TIMESTAMP_LTZ:
-            value = self.place(_call("PG_INSTANT", value), start)
+            value = self.place(operator_call("PG_INSTANT", value), start)
+        elif literal and target.root in (TypeRoot.TIMESTAMP, TypeRoot.TIME):
+            value = self.place(operator_call("PG_TIME_TEXT", value), start)
         elif target.is_integer:
-            value = self.place(_call("PG_ROUNDED", value), start)
+            value = self.place(operator_call("PG_ROUNDED", value), start)
         elif target.is_character and not literal:
-            value = self.place(_call("PG_TEXT", value), start)
+            value = self.place(operator_call("PG_TEXT", value), start)
         return named(exp.Cast(this=value, to=spec), name, weak=weak)
 
     def _interval_of(self, text: str, start: Token) -> IntervalLiteral:
@@ -311,8 +282,14 @@ class PostgresGrammar(DefinitionGrammar):
         return found
 
     def parameter(self) -> exp.Expr | None:  # type: ignore[override]
-        """`$1` or `:name`; a question mark is an operator."""
-        return None if self.at("?") else super().parameter()
+        """`$1` or `:name`, of the type that PREPARE says; a question mark is an operator."""
+        start, counts = self.token, self.previous.upper in ("LIMIT", "OFFSET", "FIRST", "NEXT")
+        mark = None if self.at("?") else super().parameter()
+        place = mark.args["this"] if mark is not None and self.parameter_types else None
+        if not isinstance(place, int) or counts or not self.parameter_types or place > len(self.parameter_types):
+            return mark
+        type_ = self.parameter_types[place - 1]
+        return self.place(exp.Cast(this=mark, to=TypeSpec(this=type_)), start)
 
     # Calls
 
@@ -446,12 +423,6 @@ class PostgresGrammar(DefinitionGrammar):
             if rows is not None:
                 return self.place(rows, start)  # type: ignore[return-value]
         return super()._as_table_function(call, start, lateral=lateral)
-
-
-def _call(name: str, *arguments: exp.Expr) -> FunctionCall:
-    """A call in the place of an operator, whose column has no name."""
-    made = FunctionCall(this=name, expressions=list(arguments))
-    return named(made, NO_NAME, weak=True)  # type: ignore[return-value]
 
 
 def _width(values: exp.Values) -> int:

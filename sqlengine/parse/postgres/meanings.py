@@ -73,6 +73,18 @@ AS_EXPRESSIONS = {
     ("MAKE_DATE", 3): "CAST(CONCAT_WS('-', CAST($1 AS STRING), LPAD(CAST($2 AS STRING), 2, '0'), "
     "LPAD(CAST($3 AS STRING), 2, '0')) AS DATE)",
     ("STARTS_WITH", 2): "STARTSWITH($1, $2)",
+    ("CBRT", 1): "PG_CBRT($1)",
+    ("ARRAY_LOWER", 2): "CASE WHEN PG_ARRAY_LENGTH($1, $2) > 0 THEN 1 END",
+    ("ARRAY_NDIMS", 1): "CASE WHEN CARDINALITY($1) > 0 THEN 1 END",
+    ("ARRAY_DIMS", 1): "CASE WHEN CARDINALITY($1) > 0 THEN CONCAT('[1:', CAST(CARDINALITY($1) AS STRING), ']') END",
+    ("MAKE_TIME", 3): "CAST(CONCAT_WS(':', LPAD(CAST($1 AS STRING), 2, '0'), LPAD(CAST($2 AS STRING), 2, '0'), "
+    "PG_SECONDS_TEXT($3)) AS TIME(6))",
+    ("MAKE_TIMESTAMP", 6): "CAST(CONCAT(CONCAT_WS('-', LPAD(CAST($1 AS STRING), 4, '0'), LPAD(CAST($2 AS STRING), 2, '0'), "
+    "LPAD(CAST($3 AS STRING), 2, '0')), ' ', CONCAT_WS(':', LPAD(CAST($4 AS STRING), 2, '0'), "
+    "LPAD(CAST($5 AS STRING), 2, '0'), PG_SECONDS_TEXT($6))) AS TIMESTAMP(6))",
+    ("QUOTE_LITERAL", 1): "CONCAT('''', REPLACE($1, '''', ''''''), '''')",
+    ("QUOTE_NULLABLE", 1): "COALESCE(CONCAT('''', REPLACE($1, '''', ''''''), ''''), 'NULL')",
+    ("DATE", 1): "CAST($1 AS DATE)",
 }  # fmt: skip
 
 _FIELDS = {

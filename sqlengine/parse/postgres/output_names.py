@@ -64,6 +64,8 @@ def _figured(tree: exp.Expr) -> tuple[str, bool]:
             return "array", False
         case exp.Exists():
             return "exists", False
+        case exp.Overlaps():
+            return "overlaps", False
         case exp.Boolean():
             return "bool", True
         case TemporalLiteral():

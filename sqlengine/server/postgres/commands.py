@@ -457,9 +457,13 @@ def _vacuum(reader: Reader, _: Callable[[str], bool]) -> Command:
     return Ignored("VACUUM")
 
 
-def _comment(reader: Reader, _: Callable[[str], bool]) -> Command:
+def _comment(reader: Reader, _: Callable[[str], bool]) -> Command | None:
+    """Comments on tables, views and columns are the engine's."""
+    reader.accept("on")
+    if reader.accept_any("table", "view", "materialized", "column"):
+        return None
     reader.skip()
-    return Ignored("COMMENT", "the comment is not kept; COMMENT in CREATE TABLE is")
+    return Ignored("COMMENT", "the comment is not kept; those on tables, views and columns are")
 
 
 _READERS: dict[str, Callable[[Reader, Callable[[str], bool]], Command | None]] = {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from sqlglot import exp
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.json_text import json_text
+from runtime.expr.library.jsonb import shown_values
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.api.result import Result
 from sqlengine.database.session import RUNTIME_MODE
@@ -59,7 +62,12 @@ class EngineStatement:
             self._prepared = self._spoken(lambda: environment.prepare(self._text))
             self.parameters = [None if t is None else type_of(t) for t in self._prepared.parameter_types]
             if self._prepared.schema is not None:
-                self.columns = columns_of(self._prepared.schema)
+                self.columns = _under_their_names(columns_of(self._prepared.schema), self._parsed)
+        elif isinstance(self._parsed, st.ExecutePrepared):
+            found = environment.session.prepared.get(self._parsed.name.text)
+            self._mode = "batch" if found is not None and isinstance(found.statement, st.QueryStatement) else None
+            if found is not None and found.schema is not None:
+                self.columns = columns_of(found.schema)
         elif isinstance(self._parsed, _SHOWN_AT_ONCE):
             # They change nothing, and only their answer tells its columns.
             self._shown = self._spoken(lambda: environment.execute_sql(text))
@@ -92,7 +100,7 @@ class EngineStatement:
             result = self._spoken(lambda: self._environment.execute_sql(self._text))
         notices = [str(warning) for warning in result.warnings]
         if self.columns is not None or isinstance(self._parsed, _SHOWN_AT_ONCE):
-            columns = self.columns if self._prepared is not None else columns_of(result.schema)
+            columns = columns_of(result.schema) if self._prepared is None else self.columns
             return Outcome(self._tag(), columns, _final_rows(result), notices, result.cancel)
         count = _rows_changed(result) if isinstance(self._parsed, st.Insert | st.Update | st.Delete) else 0
         tag = self._tag()(count)
@@ -133,7 +141,7 @@ class EngineStatement:
 
     def _tag(self) -> Any:
         match self._parsed:
-            case st.QueryStatement() | st.Describe():
+            case st.QueryStatement() | st.Describe() | st.ExecutePrepared():
                 return lambda count: f"SELECT {count}"
             case st.Insert():
                 return lambda count: f"INSERT 0 {count}"
@@ -146,6 +154,22 @@ class EngineStatement:
             case _:
                 tag = _words_of_tag(self._text)
                 return lambda count: tag
+
+
+def _under_their_names(columns: Sequence[Described], statement: st.Statement) -> Sequence[Described]:
+    """The columns of a query, of which several may have one name in PostgreSQL, as far as the text tells: a star does
+    not."""
+    if not isinstance(statement, st.QueryStatement):
+        return columns
+    tree = statement.query.query
+    while isinstance(tree, exp.SetOperation | exp.Subquery):
+        tree = tree.this
+    if isinstance(tree, exp.Values):
+        return [replace(column, name=f"column{i}") for i, column in enumerate(columns, 1)]
+    items = tree.expressions if isinstance(tree, exp.Select) else []
+    if len(items) != len(columns) or not all(isinstance(i, exp.Alias | exp.Column) and not i.is_star for i in items):
+        return columns
+    return [replace(column, name=item.alias_or_name) for column, item in zip(columns, items, strict=True)]
 
 
 def _words_of_tag(text: str) -> str:
@@ -193,7 +217,10 @@ def pieces_of(rows: pa.RecordBatch, schema: Schema) -> Iterator[Piece]:
 
 
 def carried(column: pa.Array, type_: DataType) -> pa.Array:
-    """Values of MAP, ROW and MULTISET, and arrays that hold such or arrays, as JSON."""
+    """Values of MAP, ROW and MULTISET, and arrays that hold such or arrays, as JSON; those of VARIANT as PostgreSQL writes
+    them."""
+    if type_.root is TypeRoot.VARIANT:
+        return shown_values(column)
     if type_.root in _JSON or (type_.root is TypeRoot.ARRAY and type_of(type_) is TYPES["jsonb"]):
         return json_text(column, type_)
     if type_.root is TypeRoot.ARRAY and type_.children[0].root in _JSON:

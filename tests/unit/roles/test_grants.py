@@ -97,6 +97,7 @@ NEEDED: list[tuple[str, tuple[str, ...]]] = [
     ("CREATE TEMPORARY FUNCTION f AS 'os.system' LANGUAGE PYTHON", ("PYTHON ON SYSTEM",)),
     ("ALTER FUNCTION twice AS 'code_of_roles.double' LANGUAGE PYTHON", ("PYTHON ON SYSTEM", "OWNERSHIP ON FUNCTION twice")),
     ("DROP FUNCTION twice", ("OWNERSHIP ON FUNCTION twice",)),
+    ("COMMENT ON COLUMN d.t.a IS 'x'", ("OWNERSHIP ON d.t",)),
     ("CREATE PROCEDURE d.q AS 'code_of_roles.hello' LANGUAGE PYTHON", ("PYTHON ON SYSTEM", "CREATE ON DATABASE d")),
     ("CALL d.p()", ("EXECUTE ON PROCEDURE d.p",)),
     ("DROP PROCEDURE d.p", ("OWNERSHIP ON PROCEDURE d.p",)),
@@ -112,7 +113,7 @@ NEEDED: list[tuple[str, tuple[str, ...]]] = [
     ("GRANT SELECT ON d.t TO bob", ("OWNERSHIP ON d.t",)),
     ("GRANT SELECT ON ALL TABLES IN SCHEMA d TO bob", ("OWNERSHIP ON ALL TABLES IN SCHEMA d",)),
 ]  # fmt: skip
-CHANGES = ("ALTER", "CREATE", "DROP", "TRUNCATE")
+CHANGES = ("ALTER", "CREATE", "DROP", "TRUNCATE", "COMMENT")
 FREE = (
     "SELECT 1", "VALUES (1)", "BEGIN EPOCH", "FLUSH", "USE d", "SHOW TABLES", "SHOW GRANTS", "SHOW ROLES", "SHOW JOBS", "SET",
     "SET 'execution.runtime-mode' = 'batch'", "RESET", "CREATE TEMPORARY TABLE n (a INT)", "CREATE TEMPORARY VIEW n AS SELECT 1 AS a",

@@ -143,6 +143,11 @@ CREATE MACRO pgf_to_regclass(n) AS (SELECT any_value(oid) FROM (SELECT pgf__regc
 
 CREATE MACRO pgf__regclass_there(n) AS
   coalesce(pgf__regclass(n), try_cast(n AS UINTEGER), error('relation "' || n || '" does not exist'));
+CREATE MACRO pgf__regnamespace(n) AS
+  coalesce((SELECT any_value(x_s.oid) FROM cat.pg_namespace x_s WHERE x_s.nspname = pgf__unquoted(n)),
+  try_cast(n AS UINTEGER), error('schema "' || n || '" does not exist'));
+CREATE MACRO pgf__regnamespace_name(o) AS
+  coalesce((SELECT any_value(x_s.nspname) FROM cat.pg_namespace x_s WHERE x_s.oid = o), CAST(o AS VARCHAR));
 CREATE MACRO pgf__regproc(n) AS coalesce(try_cast(n AS UINTEGER), error('function "' || n || '" does not exist'));
 
 CREATE MACRO pgf__regclass_name(o) AS

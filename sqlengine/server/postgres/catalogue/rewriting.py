@@ -37,7 +37,7 @@ _ZERO_BASED = frozenset(("indkey", "indclass", "indoption", "indcollation", "pro
 _PLAIN = {
     "oid": "UINTEGER", "xid": "UINTEGER", "cid": "UINTEGER", "int2vector": "SMALLINT[]", "oidvector": "UINTEGER[]",
     **dict.fromkeys(
-        ("name", "char", "text", "cstring", "regproc", "regprocedure", "regoper", "regoperator", "regrole", "regnamespace",
+        ("name", "char", "text", "cstring", "regproc", "regprocedure", "regoper", "regoperator", "regrole",
          "pg_node_tree", "aclitem", "anyarray"),
         "VARCHAR",
     ),
@@ -54,7 +54,7 @@ def rewritten(text: str) -> str | None:
         return None
     if not isinstance(tree, exp.Query) or not _concerns(tree):
         return None
-    names = _names(tree)
+    names, shown = _names(tree), _shown_as_names(tree)
     for select in tree.find_all(exp.Select):
         _qualify(select)
     # Leaves first, so that what takes the place of a node has what took the places of its parts.
@@ -62,6 +62,15 @@ def rewritten(text: str) -> str | None:
         made = _node(node)
         if made is not node:
             node.replace(made)
+    for place, function in shown.items():
+        items = list(_first_select(tree).expressions)
+        item = items[place]
+        value = item.this if isinstance(item, exp.Alias) else item
+        made = exp.Anonymous(
+            this=PREFIX + function, expressions=[value.copy(), *([exp.null()] if function == "format_type" else [])]
+        )
+        items[place] = exp.alias_(made, item.alias, quoted=True) if isinstance(item, exp.Alias) else made
+        _first_select(tree).set("expressions", items)
     if names is not None:
         _first_select(tree).set(
             "expressions", [_named(e, n) for e, n in zip(_first_select(tree).expressions, names, strict=True)]
@@ -74,6 +83,22 @@ def _first_select(tree: exp.Expr) -> exp.Expr:
     while isinstance(tree, exp.SetOperation | exp.Subquery):
         tree = tree.this
     return tree
+
+
+_NAMING = {"regclass": "_regclass_name", "regnamespace": "_regnamespace_name", "regtype": "format_type"}
+
+
+def _shown_as_names(tree: exp.Expr) -> dict[int, str]:
+    """Columns of the result in which a name is read as the number of an object, by place: they are shown as names."""
+    select = _first_select(tree)
+    found: dict[int, str] = {}
+    for place, item in enumerate(select.expressions if isinstance(select, exp.Select) else ()):
+        value = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(value, exp.Cast) and isinstance(value.this, exp.Literal):
+            function = _NAMING.get(_type_name(value.to))
+            if function is not None:
+                found[place] = function
+    return found
 
 
 def _names(tree: exp.Expr) -> list[str] | None:
@@ -139,7 +164,7 @@ def _home(table: exp.Table) -> str | None:
 
 def _is_own_function(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in FUNCTIONS
+        return node.name.lower() in FUNCTIONS and node.name.lower() != "pg_typeof"
     if isinstance(node, exp.Cast):
         return _type_name(node.to).startswith("reg")
     return type(node) in _WITHOUT_NAME or type(node).__name__ in ("CurrentVersion", "Version", "CurrentDatabase")
@@ -274,6 +299,8 @@ def _cast(node: exp.Cast) -> exp.Expr:
     )
     if name == "regclass":
         return _call("_regclass_there" if is_name else "_regclass_name", value)
+    if name == "regnamespace":
+        return _call("_regnamespace" if is_name else "_regnamespace_name", value)
     if name == "regproc" and is_name:
         return _call("_regproc", value)
     if name == "regtype":
