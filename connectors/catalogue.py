@@ -19,6 +19,7 @@ CONNECTORS = {
     "postgres": "connectors.postgres.table:POSTGRES",
     "print": "connectors.printing.table:PRINT",
     "python-input": "connectors.pushed.refusal:PYTHON_INPUT",
+    "sqlite": "connectors.sqlite.table:SQLITE",
     "upsert-kafka": "connectors.kafka.upsert:UPSERT_KAFKA",
     "values": "connectors.values.table:VALUES",
 }
@@ -40,6 +41,7 @@ CATALOGS = {
     "confluent-registry": "connectors.schema_registry.catalog:CONFLUENT_REGISTRY",
     "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",
     "postgres": "connectors.postgres.catalog:POSTGRES_CATALOG",
+    "sqlite": "connectors.sqlite.catalog:SQLITE_CATALOG",
 }
 MODELS = {
     "onnx": "connectors.models.onnx_file:ONNX",

@@ -12,7 +12,9 @@ from runtime.core.options import Option, bool_option, duration_option, int_optio
 
 __all__ = [
     "COMPATIBLE",
+    "GUARANTEE",
     "PARALLEL",
+    "PARTITION_OPTIONS",
     "TABLE",
     "TABLE_OPTIONS",
     "Delivering",

@@ -17,9 +17,13 @@ from runtime.spi.registry import TableRequest
 if TYPE_CHECKING:
     import connectors.postgres.catalog as _postgres_catalog
     import connectors.postgres.table as _postgres
+    import connectors.sqlite.catalog as _sqlite_catalog
+    import connectors.sqlite.table as _sqlite
 else:
     _postgres = Room("connectors.postgres.table")
     _postgres_catalog = Room("connectors.postgres.catalog")
+    _sqlite = Room("connectors.sqlite.table")
+    _sqlite_catalog = Room("connectors.sqlite.catalog")
 
 __all__ = ["System", "absent", "system_of"]
 
@@ -59,7 +63,10 @@ class System:
 
 
 def _systems() -> Mapping[str, System]:
-    return {"postgresql": System(_postgres.postgres_table, _postgres_catalog.described_table)}
+    return {
+        "postgresql": System(_postgres.postgres_table, _postgres_catalog.described_table),
+        "sqlite": System(_sqlite.sqlite_table, _sqlite_catalog.described_table),
+    }
 
 
 def system_of(url: str) -> System | None:

@@ -88,7 +88,7 @@ class BulkConnection:
         for part in (self._cursor, self._connection):
             try:
                 part.close()
-            except self._library.Error:
+            except (self._library.Error, RuntimeError):
                 pass  # it is broken, which is why it is closed
 
     @contextmanager

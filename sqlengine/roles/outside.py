@@ -19,6 +19,8 @@ from sqlengine.roles.privileges import Target, covers
 __all__ = ["Outside", "check_outside", "hosts_of", "paths_of", "whole_path"]
 
 _PATH_KEY = re.compile(r"(?:^|[.-])(?:path|paths|file|files|dir|directory|location|warehouse|folder)$")
+_PATH_URL = re.compile(r"(?:jdbc:)?sqlite:", re.IGNORECASE)
+"""Of databases that are files."""
 _HOST_KEY = re.compile(
     r"(?:^|[.-])(?:url|uri|urls|hosts?|hostname|servers|bootstrap\.servers|endpoint|endpoints|brokers?|address|nodes)$"
 )
@@ -47,6 +49,8 @@ def paths_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for key, value in options.items():
         if _PATH_KEY.search(key.lower()) is not None or value.lower().startswith("file:"):
             yield key, value
+        elif (found := _PATH_URL.match(value)) is not None:
+            yield key, value[found.end() :]
 
 
 def hosts_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:

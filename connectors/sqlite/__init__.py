@@ -1,0 +1,1 @@
+"""SQLite: tables of a file as sources, sinks, lookup tables and catalogs."""
