@@ -279,11 +279,13 @@ def users_of(file: str) -> dict[str, Verifier]:
     """
     try:
         with open(file, encoding="utf-8") as opened:
-            mode = os.fstat(opened.fileno()).st_mode
+            status = os.fstat(opened.fileno())
             lines = opened.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"--users {file} cannot be read: {error}", code="E1500", hint="give a file") from error
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    # As PostgreSQL has it for keys: what root gives a group to read, it has given to this server.
+    given = status.st_uid == 0 != os.geteuid()
+    if status.st_mode & ((stat.S_IWGRP | stat.S_IXGRP if given else stat.S_IRWXG) | stat.S_IRWXO):
         raise OptionError(
             f"--users {file} may be read by others than its owner", code="E1500", hint=f"chmod 600 {file}"
         )
