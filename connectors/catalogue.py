@@ -11,6 +11,7 @@ CONNECTORS = {
     "datagen": "connectors.datagen.table:DATAGEN",
     "duckdb": "connectors.duckdb_file.table:DUCKDB",
     "filesystem": "connectors.filesystem.table:FILESYSTEM",
+    "iceberg": "connectors.iceberg.table:ICEBERG",
     "jdbc": "connectors.jdbc.table:JDBC",
     "kafka": "connectors.kafka.table:KAFKA",
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
@@ -40,6 +41,7 @@ FORMATS = {
 CATALOGS = {
     "confluent-registry": "connectors.schema_registry.catalog:CONFLUENT_REGISTRY",
     "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",
+    "iceberg": "connectors.iceberg.catalog:ICEBERG_CATALOG",
     "postgres": "connectors.postgres.catalog:POSTGRES_CATALOG",
     "sqlite": "connectors.sqlite.catalog:SQLITE_CATALOG",
 }

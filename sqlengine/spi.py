@@ -9,7 +9,7 @@ Import these names from here only: the modules in which they are defined may cha
 
 from __future__ import annotations
 
-from connectors.kit.commits import SPOOL_SIZE, CommittingWriter, EpochCommits
+from connectors.kit.commits import SPOOL_SIZE, CommittingWriter, EpochCommits, Replacing, StagedWriter, Staging
 from connectors.kit.direct import DirectWriter
 from connectors.kit.predicates import Condition, as_conditions, where
 from connectors.kit.prefetch import Fetched, Fetching, PrefetchingReader
@@ -96,6 +96,7 @@ from runtime.core.types import (
 from runtime.expr.nodes import Call, Case, Cast, Constants, Expr, InList, InputRef, Literal
 from runtime.spi.abilities import (
     CompactedFiles,
+    KeepsVersions,
     ListsPartitions,
     StoredColumns,
     SupportsChangeDetection,
@@ -113,11 +114,12 @@ from runtime.spi.abilities import (
     SupportsSplitEvents,
     SupportsSplitRefresh,
     SupportsStatementChanges,
+    SupportsTimeTravel,
     SupportsTypeWidening,
     TellsPushDown,
     TellsStoredColumns,
 )
-from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable
+from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable, MakesTables
 from runtime.spi.format import (
     Decoded,
     DecodedMessages,
@@ -169,6 +171,9 @@ __all__ = [
     "SPOOL_SIZE",
     "CommittingWriter",
     "EpochCommits",
+    "Replacing",
+    "StagedWriter",
+    "Staging",
     "DirectWriter",
     "Condition",
     "as_conditions",
@@ -210,6 +215,7 @@ __all__ = [
     "Clock",
     "ColumnStatistics",
     "CompactedFiles",
+    "KeepsVersions",
     "ConnectorError",
     "ConnectorFactory",
     "Constants",
@@ -235,6 +241,7 @@ __all__ = [
     "Field",
     "ForeignCatalog",
     "ForeignTable",
+    "MakesTables",
     "Format",
     "FormatError",
     "FormatFactory",
@@ -292,6 +299,7 @@ __all__ = [
     "SupportsSplitEvents",
     "SupportsSplitRefresh",
     "SupportsStatementChanges",
+    "SupportsTimeTravel",
     "SupportsTypeWidening",
     "TellsPushDown",
     "TellsStoredColumns",

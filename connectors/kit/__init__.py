@@ -2,6 +2,8 @@
 
     prefetch    a source that blocks is read in the background, within a bound of memory, and again after errors
     commits     two-phase commit: what a checkpoint names is committed, once, whatever is killed when
+    versions    a table that has versions, read version after version
+    folding     changes by key of which the last counts
     direct      rows that are shown as they come
     spool       rows in a checkpoint
     rates       a limit of rows or requests a second

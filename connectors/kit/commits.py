@@ -18,7 +18,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from connectors.kit.spool import Spool, spooled
 from runtime.core.changelog import ChangelogBatch
@@ -27,7 +27,7 @@ from runtime.core.logs import connector_log
 from runtime.core.options import text_option
 from runtime.core.retries import Retries, retried
 
-__all__ = ["SPOOL_SIZE", "CommittingWriter", "EpochCommits"]
+__all__ = ["SPOOL_SIZE", "CommittingWriter", "EpochCommits", "Replacing", "StagedWriter", "Staging"]
 
 SPOOL_SIZE = text_option(
     "sink.spool.max-size",
@@ -37,7 +37,37 @@ SPOOL_SIZE = text_option(
 _RETRIES = Retries(8, 0.1, 10.0, jitter=0.5)
 
 
-class EpochCommits(Protocol):
+T = TypeVar("T")
+S = TypeVar("S", contravariant=True)
+R = TypeVar("R", covariant=True)
+
+
+class Staging(Protocol[R]):
+    """Where rows are until they are committed: in the checkpoint itself (`Spool`), or somewhere that texts in it name."""
+
+    def add(self, batch: ChangelogBatch) -> None:
+        """Rows of the epoch."""
+        ...
+
+    def take(self) -> list[str]:
+        """Texts that name all rows that were added since the last call: they are durable now."""
+        ...
+
+    def rows(self, texts: Sequence[str]) -> R:
+        """What `EpochCommits.commit` is given for texts, of this run or an earlier one."""
+        ...
+
+    def drop(self) -> None:
+        """The job has failed: what was not taken is not needed."""
+        ...
+
+    @property
+    def buffered(self) -> Sequence[ChangelogBatch]:
+        """Rows that are in memory."""
+        ...
+
+
+class EpochCommits(Protocol[S]):
     """The system behind a sink, for one sink of one job: what a connector writes for `CommittingWriter`.
 
     Each call may raise UnavailableError where it may work later, also when nobody knows whether a commit was taken: the
@@ -49,7 +79,7 @@ class EpochCommits(Protocol):
         begun and not ended is over when this returns, and will never be committed."""
         ...
 
-    def commit(self, number: int, batches: Iterable[ChangelogBatch]) -> None:
+    def commit(self, number: int, batches: S) -> None:
         """Commit these rows, in order, and the number, all or nothing. `number` is greater than `last`."""
         ...
 
@@ -58,24 +88,22 @@ class EpochCommits(Protocol):
         ...
 
 
-class CommittingWriter:
-    """A `SinkWriter` over `EpochCommits`: exactly once.
+class StagedWriter(Generic[T]):
+    """A `SinkWriter` over `EpochCommits` whose rows are anywhere until then: exactly once.
 
     A job that goes back to an older checkpoint than its newest commits what follows again, as a new commit.
 
     Args:
         name: of the table, for messages.
-        names: of the columns.
-        most: bytes of compressed rows between two checkpoints.
+        staging: where rows wait.
     """
 
     def __init__(
         self,
         name: str,
-        names: Sequence[str],
-        commits: EpochCommits,
+        staging: Staging[T],
+        commits: EpochCommits[T],
         *,
-        most: int = 1 << 30,
         retries: Retries = _RETRIES,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
@@ -83,11 +111,10 @@ class CommittingWriter:
         self._log = connector_log(type(commits).__module__)
         self.tries = 0
         """How often it was tried again."""
-        self._names = tuple(names)
         self._commits = commits
         self._retries = retries
         self._pause = pause
-        self._spool = Spool(name, most)
+        self._staging = staging
         self._number: int | None = None
         """The newest number that is given away; None until the system was asked."""
         self._done = 0
@@ -95,17 +122,17 @@ class CommittingWriter:
         self._closed = False
 
     def write(self, batch: ChangelogBatch) -> None:
-        self._spool.add(batch)
+        self._staging.add(batch)
 
     def flush(self, epoch: int) -> None:
         """Rows wait for the checkpoint."""
 
     @property
     def buffered(self) -> Sequence[ChangelogBatch]:
-        return self._spool.buffered
+        return self._staging.buffered
 
     def prepare(self) -> Any:
-        texts = self._spool.take()
+        texts = self._staging.take()
         if texts:
             self._begin()
             assert self._number is not None
@@ -140,8 +167,8 @@ class CommittingWriter:
         self._open.clear()
 
     def abort(self) -> None:
-        """Rows that are not committed are nowhere but in checkpoints."""
-        self._spool.take()
+        """Rows that no checkpoint names are dropped."""
+        self._staging.drop()
 
     def close(self) -> None:
         if not self._closed:
@@ -158,7 +185,7 @@ class CommittingWriter:
             if known and self._commits.last() >= number:
                 return
             known.append(number)
-            self._commits.commit(number, spooled(texts, self._names))
+            self._commits.commit(number, self._staging.rows(texts))
 
         known: list[int] = []
         self._asked(once)
@@ -170,6 +197,79 @@ class CommittingWriter:
     def _tried(self, error: Exception, seconds: float) -> None:
         self.tries += 1
         self._log.failure(f"{self._name} is asked again in {seconds:.1f} s", error, logging.WARNING)
+
+
+class CommittingWriter(StagedWriter[Iterable[ChangelogBatch]]):
+    """The same with rows that are in the checkpoint.
+
+    Args:
+        names: of the columns.
+        most: bytes of compressed rows between two checkpoints.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        names: Sequence[str],
+        commits: EpochCommits[Iterable[ChangelogBatch]],
+        *,
+        most: int = 1 << 30,
+        retries: Retries = _RETRIES,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        super().__init__(name, _Spooled(name, names, most), commits, retries=retries, pause=pause)
+
+
+class _Spooled(Spool):
+    def __init__(self, name: str, names: Sequence[str], most: int) -> None:
+        super().__init__(name, most)
+        self._names = tuple(names)
+
+    def rows(self, texts: Sequence[str]) -> Iterable[ChangelogBatch]:
+        return spooled(texts, self._names)
+
+    def drop(self) -> None:
+        self.take()
+
+
+class Replacing(StagedWriter[T]):
+    """An `AtomicWriter`: nothing is committed before all rows are written, then all of them at once. What checkpoints
+    prepare until then is held, and is part of what comes next."""
+
+    def __init__(
+        self, name: str, staging: Staging[T], commits: EpochCommits[T], *, retries: Retries = _RETRIES
+    ) -> None:
+        super().__init__(name, staging, commits, retries=retries)
+        self._held: list[str] = []
+        self._complete = False
+
+    def complete(self) -> None:
+        """All rows are written: what is prepared from now on is shown."""
+        self._complete = True
+
+    def prepare(self) -> Any:
+        self._held += self._staging.take()
+        if not self._complete:
+            return {"held": list(self._held)} if self._held else None
+        if not self._open:
+            self._begin()
+            assert self._number is not None
+            if self._finished:
+                return None
+            self._number += 1
+            self._open.append((self._number, list(self._held)))
+        return {"commits": [[number, rows] for number, rows in self._open]}
+
+    def publish(self, committable: Any) -> None:
+        if "held" not in committable:
+            super().publish(committable)
+            self._finished = True
+
+    _finished = False
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        self._held = [text for c in committables for text in c.get("held", ())]
+        super().recover([c for c in committables if "held" not in c])
 
 
 def _read(committable: Any) -> list[tuple[int, list[str]]]:

@@ -19,6 +19,7 @@ from runtime.spi.source import SourceTable, Split
 
 __all__ = [
     "CompactedFiles",
+    "KeepsVersions",
     "ListsPartitions",
     "StoredColumns",
     "SupportsChangeDetection",
@@ -36,6 +37,7 @@ __all__ = [
     "SupportsSplitEvents",
     "SupportsSplitRefresh",
     "SupportsStatementChanges",
+    "SupportsTimeTravel",
     "SupportsTypeWidening",
     "TellsPushDown",
     "TellsStoredColumns",
@@ -262,4 +264,27 @@ class SupportsCompaction(Protocol):
     def compact(self, target: int) -> Sequence[CompactedFiles]:
         """Put what is smaller than `target` bytes together, to about that size. Rows stay the same, whatever fails. Raises
         UnsupportedError where the order of the pieces means something."""
+        ...
+
+
+@runtime_checkable
+class KeepsVersions(Protocol):
+    """A sink whose system keeps what the table was: `CALL sys.expire_snapshots`, `CALL sys.remove_orphan_files`."""
+
+    def expire_versions(self, older_than: int, retained: int) -> tuple[int, int]:
+        """Forget versions that are older than a time, milliseconds since 1970, but the newest `retained`, and remove the files
+        that only they had. Gives the numbers of versions and of files."""
+        ...
+
+    def remove_orphan_files(self, older_than: int, dry_run: bool) -> Sequence[str]:
+        """Remove files that no version has, and that are older than a time; gives their paths. `dry_run`: remove none."""
+        ...
+
+
+@runtime_checkable
+class SupportsTimeTravel(Protocol):
+    """A source that can be read as it was: FOR SYSTEM_TIME AS OF a constant."""
+
+    def as_of(self, milliseconds: int) -> SourceTable:
+        """The table as it was at a time, milliseconds since 1970. Reading it raises ConnectorError where nobody knows that."""
         ...

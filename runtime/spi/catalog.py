@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from runtime.core.options import Option
 from runtime.core.schema import Schema
 
-__all__ = ["CatalogFactory", "CatalogRequest", "ForeignCatalog", "ForeignTable"]
+__all__ = ["CatalogFactory", "CatalogRequest", "ForeignCatalog", "ForeignTable", "MakesTables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,33 @@ class ForeignCatalog(Protocol):
 
     def table(self, database: str, name: str) -> ForeignTable:
         """One of them."""
+        ...
+
+
+@runtime_checkable
+class MakesTables(Protocol):
+    """A foreign catalog in which databases and tables can be made and changed. Each call raises what the system refuses, and
+    then nothing has changed."""
+
+    def create_database(self, name: str) -> None:
+        """Make a database of a name that none has."""
+        ...
+
+    def drop_database(self, name: str) -> None:
+        """Take away a database without tables."""
+        ...
+
+    def create_table(self, database: str, name: str, table: ForeignTable) -> None:
+        """Make a table with these columns, key and comments; the options are those of CREATE TABLE."""
+        ...
+
+    def drop_table(self, database: str, name: str) -> None:
+        """Take away a table with its rows."""
+        ...
+
+    def change_table(self, database: str, name: str, before: ForeignTable, after: ForeignTable) -> None:
+        """ALTER TABLE, one change at a time. A column that has the place and the type of another one is that under another
+        name."""
         ...
 
 

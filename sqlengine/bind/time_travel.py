@@ -50,8 +50,8 @@ def past_scan(tree: exp.Table, env: QueryEnv) -> tuple[LogicalNode, CatalogTable
     moment = _given(mark, env) if isinstance(mark, ParameterMark) else _moment(written, env)
     path = tuple(p.name for p in tree.parts)
     found = env.context.past(path, span_of(tree), table_options(tree), moment)
-    as_of = found.source.as_of if isinstance(found.source, PastRows) else ""
-    return scan_table(found, env, span_of(tree), name=f"{found.table.path} as of {as_of}"), found.table
+    name = f"{found.table.path} as of {found.source.as_of}" if isinstance(found.source, PastRows) else ""
+    return scan_table(found, env, span_of(tree), name=name), found.table
 
 
 def _given(mark: ParameterMark, env: QueryEnv) -> int:

@@ -14,6 +14,7 @@ from runtime.core.errors import OptionError, Span, UnsupportedError, pointing_at
 from runtime.core.options import Options
 from runtime.core.rooms import Room
 from runtime.expr.function import FunctionRegistry
+from runtime.spi.abilities import SupportsTimeTravel
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
 from sqlengine.database.session import (
     DYNAMIC_OPTIONS,
@@ -183,9 +184,13 @@ class Binding:
             raise _past.no_history(path[-1], "system table", span)
         found = session.catalogs.get(path, span)
         self._check_read(found, span)
-        check_hinted(found.path.name, "a table of the past", options, span)
         if session.parameters is not None:
             session.parameters.read.append((session.catalogs.qualify(path), found))
+        if isinstance(found, CatalogTable) and found.connector is not None:
+            then = self._connected(found, options, span)
+            if isinstance(then.source, SupportsTimeTravel) and then.source.bounded:
+                return replace(then, source=then.source.as_of(moment), lookup=None)
+        check_hinted(found.path.name, "a table of the past", options, span)
         return _past.past_table(found, session, span, moment, live=self.live)
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:

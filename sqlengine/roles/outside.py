@@ -47,7 +47,10 @@ def whole_path(path: str) -> str:
 def paths_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The options that name files or folders."""
     for key, value in options.items():
-        if _PATH_KEY.search(key.lower()) is not None or value.lower().startswith("file:"):
+        database = re.match(r"sqlite(?:\+\w+)?:///([^?]*)", value, re.IGNORECASE)
+        if database is not None:
+            yield key, database.group(1)
+        elif _PATH_KEY.search(key.lower()) is not None or value.lower().startswith("file:"):
             yield key, value
         elif (found := _PATH_URL.match(value)) is not None:
             yield key, value[found.end() :]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,8 @@ from runtime.core.secrets import masked_text
 from runtime.core.types import BIGINT, BOOLEAN, INT, STRING, DataType, timestamp_ltz
 from runtime.local.job import Job
 from runtime.plan.walk import walk_all
-from runtime.spi.abilities import SupportsCompaction
+from runtime.spi.abilities import KeepsVersions, SupportsCompaction
+from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.recovery import CHECKPOINT_DIR
@@ -38,6 +40,7 @@ __all__ = ["procedures"]
 
 Rows = list[tuple[Any, ...]]
 _TARGET = "128mb"
+_WRITING_MILLIS = 3_600_000
 
 
 def _savepoint(session: Session, job: str, path: str | None = None) -> Rows:
@@ -134,22 +137,18 @@ def _expired(found: list[Expired]) -> Rows:
 
 def _compact(session: Session, table: str, target_size: str = _TARGET) -> Rows:
     """Put small files of a table together."""
-    statement = parse_statement(f"DESCRIBE {path_sql(table)}")
-    assert isinstance(statement, st.Describe)
-    thing = session.catalogs.get(statement.name.parts)
-    if not isinstance(thing, CatalogTable):
-        raise CatalogError(
-            f'"{thing.path.name}" is not a table', code="E1409", hint="give the name of a table of files"
-        )
+    thing, sink = _written(table, session)
     target = parse_memory(target_size)
-    sink = session.open_sink(thing, {}, live=False) if thing.connector is not None else None
     if not isinstance(sink, SupportsCompaction):
         where = "in memory" if thing.connector is None else f"in its connector '{thing.connector}'"
         raise UnsupportedError(
             f"{thing.path.name} keeps its rows {where}, and has no small files",
             code="E1604",
-            hint="tables of the connector 'filesystem' can be compacted",
+            hint="tables of the connectors 'filesystem', 'iceberg' and 'delta' can be compacted",
         )
+    if isinstance(sink, KeepsVersions):
+        # Who reads or writes it goes on with the version that he has.
+        return [(f.folder or None, f.before, f.after, f.kept_for_jobs) for f in sink.compact(target)]
     for option, why in (
         ("source.monitor-interval", "whoever follows it would read the rows again"),
         ("source.path.regex-pattern", "other files of the folder are not its own"),
@@ -174,6 +173,47 @@ def _compact(session: Session, table: str, target_size: str = _TARGET) -> Rows:
                     hint="compact it when that has ended: STOP JOB",
                 )
     return [(found.folder or None, found.before, found.after, found.kept_for_jobs) for found in sink.compact(target)]
+
+
+def _written(table: str, session: Session) -> tuple[CatalogTable, SinkTable | None]:
+    """A table by name, and it as a sink; None for one in memory."""
+    statement = parse_statement(f"DESCRIBE {path_sql(table)}")
+    assert isinstance(statement, st.Describe)
+    thing = session.catalogs.get(statement.name.parts)
+    if not isinstance(thing, CatalogTable):
+        raise CatalogError(
+            f'"{thing.path.name}" is not a table', code="E1409", hint="give the name of a table of files"
+        )
+    return thing, session.open_sink(thing, {}, live=False) if thing.connector is not None else None
+
+
+def _versioned(table: str, session: Session) -> KeepsVersions:
+    thing, sink = _written(table, session)
+    if not isinstance(sink, KeepsVersions):
+        raise UnsupportedError(
+            f"{thing.path.name} has no versions in files",
+            code="E1604",
+            hint="tables of the connectors 'iceberg' and 'delta' have",
+        )
+    return sink
+
+
+def _expire_snapshots(session: Session, table: str, older_than: dt.datetime, retain: int = 1) -> Rows:
+    """Forget old versions of a table in a lake, and remove the files that only they had."""
+    if retain is None or retain < 1:
+        raise OptionError("retain is a number from 1 on", hint="it says how many versions stay, whatever their age")
+    return [_versioned(table, session).expire_versions(_millis(older_than), retain)]
+
+
+def _remove_orphan_files(session: Session, table: str, older_than: dt.datetime, dry_run: bool = False) -> Rows:
+    """Remove files of a table in a lake that no version has: what jobs that failed have left."""
+    before = _millis(older_than)
+    if before > time.time() * 1000 - _WRITING_MILLIS:
+        raise OptionError(
+            "older_than is not an hour ago: files that jobs are writing are in no version either",
+            hint="older_than => CURRENT_TIMESTAMP - INTERVAL '3' DAY",
+        )
+    return [(masked_text(path),) for path in _versioned(table, session).remove_orphan_files(before, bool(dry_run))]
 
 
 def _jobs(session: Session) -> Iterator[tuple[str, Job]]:
@@ -227,6 +267,10 @@ def procedures() -> Mapping[str, ProcedureDeclaration]:
         ),
         _declare(_expire_checkpoints, older, {**path, **job, **dry_run}, _EXPIRED),
         _declare(_expire_savepoints, older, {**path, **job, "retain": INT, **dry_run}, _EXPIRED),
+        _declare(
+            _expire_snapshots, {"table": STRING, **older}, {"retain": INT}, {"snapshots": INT, "files_removed": INT}
+        ),
+        _declare(_remove_orphan_files, {"table": STRING, **older}, dry_run, {"file": STRING}),
         _declare(_savepoint, job, path, {"path": STRING}),
         _declare(_stop_job, job, {"savepoint": BOOLEAN, "drain": BOOLEAN}, {"job": STRING, "path": STRING}),
     ]

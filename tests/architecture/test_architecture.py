@@ -86,7 +86,18 @@ STARTS = {
     "environment": ("import sqlengine; sqlengine.TableEnvironment.create()", 559, set[str]()),
 }
 """Programs, the most modules of the house and of sqlglot that they may load, and what they do without."""
-HEAVY = {"duckdb", "lark", "prompt_toolkit", "pandas", "polars", "pyspark", "confluent_kafka", "rocksdict", "IPython"}
+HEAVY = {
+    "duckdb",
+    "lark",
+    "prompt_toolkit",
+    "pandas",
+    "polars",
+    "pyspark",
+    "confluent_kafka",
+    "rocksdict",
+    "IPython",
+    "pyiceberg",
+}
 
 
 @pytest.mark.parametrize("start", STARTS)
