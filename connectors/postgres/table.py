@@ -70,6 +70,11 @@ class PostgresTable(DatabaseTable):
             self._asking.append(Asking())
         return self._asking[0](self, key_columns, keys)
 
+    @property
+    def distributed_lookups(self) -> bool:
+        """Each process has its own connections."""
+        return True
+
     def commits(self, job: str) -> PostgresCommits:
         return PostgresCommits(self, job)
 

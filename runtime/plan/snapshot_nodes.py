@@ -26,6 +26,7 @@ from runtime.plan.parts import (
 from runtime.plan.row_nodes import CalcExec, SourceExec
 from runtime.plan.state import CLOCK, NOTHING, WATERMARK, StateSpec, duration_text, figure, key_text, until_idle
 from runtime.plan.text import both_schemas, columns_text, on_text, pairs_text, shown
+from runtime.spi.abilities import SupportsDistributedLookups, SupportsDistributedReads
 from runtime.spi.lookup import LookupTable
 
 __all__ = ["DeltaJoinExec", "LookupJoinExec", "SnapshotJoinExec", "TableSide", "table_side"]
@@ -116,6 +117,16 @@ class LookupJoinExec(PhysicalNode):
     requests: LookupRequests | None = field(default=None, metadata=SETTING)
 
     table_use = "lookup"
+
+    @property
+    def asked_anywhere(self) -> bool:
+        """Whether any process may do it, row by row: the table can be asked from there, and no answer is kept."""
+        match self.table:
+            case WholeTable(source=source):
+                there = isinstance(source, SupportsDistributedReads) and source.distributed_reads
+            case CachedTable(table=table) | table:
+                there = isinstance(table, SupportsDistributedLookups) and table.distributed_lookups
+        return there and not self.state()
 
     def text(self) -> str:
         names = self.table.schema.names

@@ -17,7 +17,6 @@ from runtime.spark.epoch_log import below
 from runtime.spark.options import MODE, RESIDENT, STATE_DIR
 from runtime.spark.resident import run_in_resident, save_in_resident
 from runtime.spark.session import is_remote, package_root, reached, temporary_place
-from runtime.tasks.layout import PREFIX
 from runtime.tasks.reading import ReadStage
 from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
@@ -196,7 +195,7 @@ class SparkTasks:
             for number, stage in enumerate(stages):
                 if number:
                     rdd = rdd.partitionBy(count, lambda partition: partition)
-                if self._in_residents and isinstance(stage, Stage) and stage.number != PREFIX:
+                if self._in_residents and isinstance(stage, Stage) and stage.kept:
                     stage.run = run_in_resident
                 elif self._in_residents and isinstance(stage, SaveStage):
                     stage.run = save_in_resident

@@ -24,6 +24,7 @@ __all__ = [
     "StoredColumns",
     "SupportsChangeDetection",
     "SupportsCompaction",
+    "SupportsDistributedLookups",
     "SupportsDistributedReads",
     "SupportsFiledReads",
     "SupportsFilters",
@@ -167,6 +168,17 @@ class SupportsDistributedReads(Protocol):
     @property
     def distributed_reads(self) -> bool:
         """Whether they can, with these options."""
+        ...
+
+
+@runtime_checkable
+class SupportsDistributedLookups(Protocol):
+    """A `LookupTable` that can be asked from other processes and machines, from several at the same time. It can be
+    pickled."""
+
+    @property
+    def distributed_lookups(self) -> bool:
+        """Whether it can, with these options."""
         ...
 
 

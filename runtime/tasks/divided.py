@@ -27,7 +27,8 @@ from runtime.plan.nodes import PhysicalNode, SourceExec, WatermarkExec
 from runtime.tasks.executor import Executor, Tasks
 from runtime.tasks.filed import FiledBatch
 from runtime.tasks.kept import Kept
-from runtime.tasks.layout import PREFIX, Layout, lay_out, place_of
+from runtime.tasks.layout import PREFIX, is_asked_anywhere, lay_out, place_of
+from runtime.tasks.options import LOOK_UP_IN_TASKS
 from runtime.tasks.program import EpochOrder, Program, own_functions, without_tables
 from runtime.tasks.remote import RemoteOperator
 from runtime.tasks.saved_away import SavedAway
@@ -86,6 +87,7 @@ class Divided:
         self._checked = checked
         self._job = job
         self.partitions = executor.partitions(options)
+        self._looks_up = options.get(LOOK_UP_IN_TASKS)
         self.cold_starts = 0
         self._of_functions: dict[int, list[FunctionFigure]] = {}
         self._tasks: Tasks | None = None
@@ -99,7 +101,7 @@ class Divided:
         self._clock_at: dict[int, int] = {}
 
     def operator(self, node: PhysicalNode, name: str) -> Operator | None:
-        if place_of(node)[0] == "driver":
+        if place_of(node, look_up=self._looks_up)[0] == "driver":
             return None
         self._kept.forget()
         self._ran.clear()
@@ -117,7 +119,8 @@ class Divided:
         nodes = [v.node for v in vertices]
         readers = [[n for n, v in enumerate(vertices) if number in v.inputs] for number in range(len(vertices))]
         self._in_tasks = SourcesInTasks(nodes, readers, self._options, self._functions, self._time_zone, self._executor)
-        self._layout: Layout = lay_out(nodes, [v.inputs for v in vertices], flow.roots, self._in_tasks.chained)
+        inputs = [v.inputs for v in vertices]
+        self._layout = lay_out(nodes, inputs, flow.roots, self._in_tasks.chained, look_up=self._looks_up)
         self._kept.begin(self._layout, [v.name for v in vertices], self.partitions)
         self._with_clock = {
             phase for phase in self._layout.phases if any(nodes[v].follows_clock for v in self._layout.vertices(phase))
@@ -275,7 +278,8 @@ class Divided:
                     lineage = self._kept.version(phase, stage, partition)
                     version = Version(lineage, (stage, partition) in too_long)
                     records.append(Record("version", stage, partition, pickle.dumps(version)))
-        run = [Stage(order, stage, first=number == 0) for number, stage in enumerate(stages)]
+        kept = bool(prefix) and any(is_asked_anywhere(vertices[number].node) for number in prefix)
+        run = [Stage(order, s, first=number == 0, kept=kept or s != PREFIX) for number, s in enumerate(stages)]
         self._take(phase, tasks.run(run, given))
 
     def _changes_into(self, numbers: Sequence[int]) -> dict[int, ChangelogBatch | None]:

@@ -60,12 +60,15 @@ class Kept:
         self._partitions = 1
         self._parts: dict[tuple[int, int, int], _Part] = {}
         self._base: dict[str, SavedState] = {}
+        self._shared: dict[str, frozenset[str]] = {}
+        """By operator the tables that are a figure of all of it."""
         self._saving = 0
         self._unneeded: list[str] = []
 
     def begin(self, layout: Layout, names: Sequence[str], partitions: int) -> None:
         """Which operator is where is known."""
         self._layout, self._names, self._partitions = layout, names, partitions
+        self._shared.clear()
         self._number = {name: number for number, name in enumerate(names)}
 
     def forget(self) -> None:
@@ -222,7 +225,9 @@ class Kept:
                 shares.append(Share(partition, files, since))
         remote = [n for n, p in enumerate(self._layout.placed) if p.phase % 2 and p.stage != PREFIX]
         tasks = {self._names[n]: 1 if self._layout.placed[n].where == "one" else self._partitions for n in remote}
-        figures = {name: frozenset(t.name for t in self._shadow(name).tables if t.shared) for name in tasks}
+        for name in tasks.keys() - self._shared.keys():
+            self._shared[name] = frozenset(t.name for t in self._shadow(name).tables if t.shared)
+        figures = {name: self._shared[name] for name in tasks}
         self._saving += 1
         return SavedAway(shares, tasks, figures, self._partitions, run, self.read, self._saved)
 

@@ -15,8 +15,9 @@ from typing import Literal
 
 from runtime.plan.base import BY_ROW, PhysicalNode
 from runtime.plan.distribution import distribution
+from runtime.plan.nodes import LookupJoinExec
 
-__all__ = ["HERE", "ONE", "PREFIX", "Edge", "Layout", "Placed", "Where", "lay_out", "place_of"]
+__all__ = ["HERE", "ONE", "PREFIX", "Edge", "Layout", "Placed", "Where", "is_asked_anywhere", "lay_out", "place_of"]
 
 Where = Literal["driver", "here", "keyed", "one"]
 
@@ -96,6 +97,8 @@ def lay_out(
     inputs: Sequence[tuple[int, ...]],
     roots: Sequence[int],
     read: frozenset[int] = frozenset(),
+    *,
+    look_up: bool = True,
 ) -> Layout:
     """Places operators.
 
@@ -105,12 +108,13 @@ def lay_out(
         roots: whose changes the driver wants.
         read: operators that run where sources are read (`runtime/tasks/reading.py`), which is before all else, so that
             they count as the driver's.
+        look_up: tasks ask tables outside.
     """
     placed: list[Placed] = []
     edges: dict[Edge, int] = {}
     to_driver: set[int] = set(roots)
     for number, node in enumerate(nodes):
-        where, keys = ("driver", ()) if number in read else place_of(node)
+        where, keys = ("driver", ()) if number in read else place_of(node, look_up=look_up)
         before = [placed[i] for i in inputs[number]]
         if where == "driver":
             phase = max((b.phase + b.phase % 2 for b in before), default=0)
@@ -131,14 +135,22 @@ def lay_out(
     return Layout(tuple(placed), tuple(edges), remote)
 
 
-def place_of(node: PhysicalNode) -> tuple[Where, tuple[tuple[int, ...], ...]]:
-    """Where an operator can run, and by which columns each of its inputs is divided if it is by key."""
+def place_of(node: PhysicalNode, *, look_up: bool = True) -> tuple[Where, tuple[tuple[int, ...], ...]]:
+    """Where an operator can run, and by which columns each of its inputs is divided if it is by key. `look_up`: tasks ask
+    tables outside."""
+    if look_up and is_asked_anywhere(node):
+        return "here", ()
     if not node.inputs or node.table_use or node.sets_time or node.in_driver:
         return "driver", ()
     if node.division() == BY_ROW:
         return "here", ()
     keys = distribution(node)
     return ("one", ()) if keys is None else ("keyed", keys)
+
+
+def is_asked_anywhere(node: PhysicalNode) -> bool:
+    """Whether it is a lookup that any process may do."""
+    return isinstance(node, LookupJoinExec) and node.asked_anywhere
 
 
 def _stage(where: Where, before: Sequence[Placed | None]) -> int:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from runtime.core.options import bool_option, text_option
 
-__all__ = ["PROCESSES_DIR", "READ_IN_TASKS", "WRITE_IN_TASKS"]
+__all__ = ["LOOK_UP_IN_TASKS", "PROCESSES_DIR", "READ_IN_TASKS", "WRITE_IN_TASKS"]
 
+LOOK_UP_IN_TASKS = bool_option(
+    "sqlengine.spark.look-up-in-tasks",
+    True,
+    "whether tasks ask tables of lookup joins themselves, where these can be asked from anywhere; each task has its own "
+    "connection and cache",
+)
 PROCESSES_DIR = text_option(
     "sqlengine.processes.dir",
     "",

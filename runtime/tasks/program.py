@@ -18,7 +18,7 @@ from runtime.plan.json import plan_json
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.walk import map_inputs, walk_all
 from runtime.state.backend import StateBackend
-from runtime.tasks.layout import Layout
+from runtime.tasks.layout import Layout, is_asked_anywhere
 from runtime.tasks.sinks import RowWriter
 
 __all__ = ["EpochOrder", "Program", "own_functions", "without_tables"]
@@ -29,7 +29,7 @@ class Program:
     """All that stays the same during a job.
 
     Args:
-        nodes, names, inputs: of all operators; tables are left out of the nodes.
+        nodes, names, inputs: of all operators; tables that only the driver uses are left out of the nodes.
         functions: those that are not built in.
         place: the folder of the state versions.
         checked: put the guards around operators.
@@ -97,11 +97,11 @@ def own_functions(functions: FunctionRegistry, nodes: Sequence[PhysicalNode]) ->
 
 
 def without_tables(nodes: Sequence[PhysicalNode]) -> tuple[PhysicalNode, ...]:
-    """The nodes as tasks get them: the tables of sources and sinks stay with the driver."""
+    """The nodes as tasks get them: the tables of sources and sinks stay with the driver, and those that only it can ask."""
     new: dict[int, PhysicalNode] = {}
     for node in walk_all(nodes):
         made = map_inputs(node, lambda child: new[id(child)])
-        if node.outside is not None:
+        if node.outside is not None and not is_asked_anywhere(node):
             made = made.with_(table=None)
         new[id(node)] = made
     return tuple(new[id(node)] for node in nodes)

@@ -20,10 +20,12 @@ class Stage:
     Args:
         number: which stage of the phase.
         first: the records come as the driver gave them, a list for each partition.
+        kept: the process that runs it had better be the one that did so before: it has state there, or connections.
     """
 
-    def __init__(self, order: EpochOrder, number: int, *, first: bool) -> None:
+    def __init__(self, order: EpochOrder, number: int, *, first: bool, kept: bool = True) -> None:
         self.order = order
+        self.kept = kept
         self.number = number
         self.run: Run = run_stage
         """What does the work: an executor may have another process do it."""

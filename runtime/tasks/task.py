@@ -35,7 +35,7 @@ from runtime.operators.operator import EpochTime, Operator, Rejected, StateSize
 from runtime.state.backend import StateBackend
 from runtime.state.snapshot import TaskState, restore_task
 from runtime.state.table import StateTable, TableChanges
-from runtime.tasks.layout import PREFIX
+from runtime.tasks.layout import PREFIX, is_asked_anywhere
 from runtime.tasks.program import EpochOrder, Program
 from runtime.tasks.shipping import loads
 from runtime.tasks.versions import Lineage, StateFolder, decode_changes, encode_changes, task_states
@@ -301,6 +301,8 @@ def _run(
     report.of_functions = _cache.functions(program, order, partition).figures()
     if stage != PREFIX:
         _save(program, order, task, report, version.complete)
+    if stage != PREFIX or any(is_asked_anywhere(program.nodes[number]) for number in task.operators):
+        # Also who has no state may hold connections, and what it has been told.
         _cache.tasks[key] = task
     found.append((partition, Record("report", stage, partition, pickle.dumps(report))))
     return found
