@@ -9,17 +9,17 @@ the run were shown, so that a copy of the checkpoints can be told from the check
 
 from __future__ import annotations
 
-import errno
 import glob
 import json
 import os
 import re
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import NoFileError, WritableFiles
 from runtime.core.errors import CheckpointError, ConnectorError, FencedError
 from runtime.core.strict_json import read_json
 
@@ -27,10 +27,6 @@ __all__ = ["LineOwner", "owners"]
 
 _ROOM = 4096
 """A token is written over in place by one call, so it has room."""
-_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""A link is not followed, and a FIFO that has taken a token's name is not waited for."""
-
-
 _TOKEN = re.compile(r"\.owner-([0-9a-f]{1,40})-(\d{1,18})")
 
 
@@ -55,10 +51,11 @@ class LineOwner:
         CheckpointError: E3402 `line` is no name of a line; it is part of a path.
     """
 
-    def __init__(self, root: str, line: str, run: str, place: str) -> None:
+    def __init__(self, root: str, line: str, run: str, place: str, system: WritableFiles = LOCAL) -> None:
         if not re.fullmatch("[0-9a-f]{1,40}", line):
             raise CheckpointError(f"the checkpoint is of a line of runs that cannot be: {line!r}", code="E3402")
         self._root = root
+        self._system = system
         self._line = line
         self._run = run
         self._place = place
@@ -82,7 +79,7 @@ class LineOwner:
                 )
             self._number = 1 if newest is None else newest.number + 1
             try:
-                made = self._make()
+                made = self._system.make_once(self._path, self._content(0))
             except OSError as error:
                 raise ConnectorError(f"cannot write to {self._root}: {error.strerror}", code="E3110") from error
             if made:
@@ -90,11 +87,11 @@ class LineOwner:
         older = [name for number, name in self._tokens() if number < self._number]
         for name in [*older, *self._begun()]:
             with suppress(OSError):
-                os.remove(os.path.join(self._root, name))
+                self._system.remove(os.path.join(self._root, name))
 
     def check(self) -> None:
         """Raises FencedError E3413 when another run has become the owner."""
-        if os.path.exists(self._path) and not os.path.exists(self._path_of(self._number + 1)):
+        if self._system.exists(self._path) and not self._system.exists(self._path_of(self._number + 1)):
             return
         newest = self._newest()
         if newest is not None and newest.number > self._number:
@@ -108,11 +105,7 @@ class LineOwner:
         """So many files of the run have been shown, or are about to be. Raises ConnectorError E3110 when the token cannot
         be written."""
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | _SAFE)
-            try:
-                os.pwrite(descriptor, self._content(files), 0)
-            finally:
-                os.close(descriptor)
+            self._system.write_over(self._path, self._content(files))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -135,44 +128,22 @@ class LineOwner:
         text = json.dumps({"run": self._run, "place": self._place, "files": files})
         return text.encode().ljust(_ROOM)
 
-    def _make(self) -> bool:
-        """Makes the token, with all that it says at once; False when it is there already."""
-        hidden = os.path.join(self._root, f".owner-{self._line}-{self._run}.new")
-        with open(hidden, "wb") as file:
-            file.write(self._content(0))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(hidden, self._path)
-        except FileExistsError:
-            return False
-        except OSError:
-            # A file system without links: there the token may be seen for a moment before it says anything.
-            with suppress(FileExistsError), open(self._path, "xb") as file:
-                file.write(self._content(0))
-                return True
-            return False
-        finally:
-            # It is gone when another run has become the owner meanwhile.
-            with suppress(FileNotFoundError):
-                os.remove(hidden)
-        return True
-
     def _tokens(self) -> list[tuple[int, str]]:
         pattern = re.compile(rf"\.owner-{re.escape(self._line)}-(\d{{1,18}})")
-        with os.scandir(self._root) as entries:
-            return sorted((int(m[1]), e.name) for e in entries if (m := pattern.fullmatch(e.name)))
+        return sorted((int(m[1]), name) for name in self._names() if (m := pattern.fullmatch(name)))
 
     def _begun(self) -> list[str]:
         """What runs have left that ended while they made a token."""
-        with os.scandir(self._root) as entries:
-            return [e.name for e in entries if e.name.startswith(f".owner-{self._line}-") and e.name.endswith(".new")]
+        return [n for n in self._names() if n.startswith(f".owner-{self._line}-") and n.endswith(".new")]
+
+    def _names(self) -> list[str]:
+        return self._system.in_folder(self._root)
 
     def _newest(self) -> _Token | None:
         try:
             for number, name in reversed(self._tokens()):
                 with suppress(FileNotFoundError):
-                    return _read(number, _content_of(os.path.join(self._root, name)))
+                    return _read(number, _content_of(os.path.join(self._root, name), self._system))
         except OSError as error:
             raise ConnectorError(f"{self._root} cannot be read: {error.strerror}", code="E3110") from error
         return None
@@ -188,25 +159,19 @@ def owners(root: str) -> set[str]:
                 newest[found[1]] = max(newest.get(found[1], (0, "")), (int(found[2]), entry.name))
     busy: set[str] = set()
     for line, (number, name) in newest.items():
-        place = _read(number, _content_of(os.path.join(root, name))).place
+        place = _read(number, _content_of(os.path.join(root, name), LOCAL)).place
         folder, mark, _ = place.rpartition("#")
         if not mark or "://" in folder or glob.glob(os.path.join(glob.escape(folder), "*", "manifest.json")):
             busy.add(line)
     return busy
 
 
-def _content_of(path: str) -> bytes:
+def _content_of(path: str, system: WritableFiles) -> bytes:
     """What stands in a token; nothing when it is no file. Raises OSError."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | _SAFE)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return b""
-        raise
-    try:
-        return os.read(descriptor, _ROOM) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
-    finally:
-        os.close(descriptor)
+        return next(system.content(path), b"")[:_ROOM]
+    except NoFileError:
+        return b""
 
 
 def _read(number: int, data: bytes) -> _Token:

@@ -19,11 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.filesystem.partition_names import refuse_links
 from connectors.filesystem.saved_names import check_path
 from connectors.filesystem.sink import FileSink, FileWriter
 from connectors.filesystem.staged_files import remove_file
-from connectors.filesystem.systems.local import visible_files
 from runtime.core.errors import ConnectorError
 
 __all__ = ["OverwritableFileSink", "OverwritingFileWriter"]
@@ -90,9 +88,10 @@ class OverwritingFileWriter(FileWriter):
             folders.add(self._replaced_partition)
         root = self._sink.path
         for folder in folders:
-            refuse_links(root, folder)
+            self._sink.system.refuse_links(root, folder)
         try:
-            seen = [os.path.relpath(p, root) for f in sorted(folders) for p in visible_files(os.path.join(root, f))]
+            visible = self._sink.system.visible
+            seen = [os.path.relpath(p, root) for f in sorted(folders) for p in visible(os.path.join(root, f))]
         except OSError as error:
             raise ConnectorError(f"cannot list {error.filename or root}: {error.strerror}", code="E3110") from error
         # An earlier run may have shown some of these, when the job has gone back to an older checkpoint.
@@ -107,10 +106,32 @@ class OverwritingFileWriter(FileWriter):
             return
         # Before anything is hidden: the files that are there may be those of the other run.
         self._files.check_owner()
+        if self._sink.system.local:
+            self._replace_hiding(committable)
+        else:
+            self._replace_removing(committable)
+        if self._partitions is not None:
+            self._partitions.commit(committable["commit"])
+
+    def _replace_removing(self, committable: Any) -> None:
+        """Where to rename is to copy: the old files go when the new ones are there."""
+        system, root = self._sink.system, self._sink.path
+        for path in committable["replaced"]:
+            check_path(path, root, system)
+        self._files.publish(committable["files"])
+        self._done = True
+        try:
+            for path in committable["replaced"]:
+                system.remove(os.path.join(root, path))
+        except OSError as error:
+            message = f"cannot replace the files of {root}: {error.strerror}"
+            raise ConnectorError(message, code="E3112", hint="the new files are there beside old ones") from error
+
+    def _replace_hiding(self, committable: Any) -> None:
         hidden: list[tuple[str, str]] = []
         try:
             for path in committable["replaced"]:
-                check_path(path, self._sink.path)
+                check_path(path, self._sink.path, self._sink.system)
                 shown = os.path.join(self._sink.path, path)
                 away = os.path.join(os.path.dirname(shown), _HIDDEN + os.path.basename(shown))
                 with suppress(FileNotFoundError):
@@ -129,8 +150,6 @@ class OverwritingFileWriter(FileWriter):
         for _, away in hidden:
             with suppress(OSError):
                 remove_file(away)
-        if self._partitions is not None:
-            self._partitions.commit(committable["commit"])
 
     def revert(self, history: Any) -> int:
         """Nothing: what was published is replaced by all rows anew."""
@@ -140,7 +159,7 @@ class OverwritingFileWriter(FileWriter):
         for committable in committables:
             self._files.check(committable["files"])
             for path in committable.get("replaced", ()):
-                check_path(path, self._sink.path)
+                check_path(path, self._sink.path, self._sink.system)
         for committable in committables:
             if committable.get("held"):
                 self._files.adopt(committable["files"])

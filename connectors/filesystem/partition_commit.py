@@ -24,9 +24,10 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from connectors.filesystem.partition_names import partition_values, refuse_links
+from connectors.filesystem.partition_names import partition_values
 from connectors.filesystem.saved_names import folders_of, waiting_partitions
-from connectors.filesystem.staged_files import sync_folder
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import WritableFiles
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import ConnectorError
 from runtime.expr.date_parsing import parse_smart
@@ -35,8 +36,6 @@ from runtime.expr.zones import local_to_instant
 __all__ = ["PartitionCommit", "PartitionTime", "WaitingPartitions"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
-_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""What is no file, and a link to one elsewhere, is not written to, and not waited for."""
 _DEFAULT_TIME = re.compile(
     r"(\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII
 )
@@ -110,8 +109,9 @@ class WaitingPartitions:
     What `due` gives stays noted until `commit`, so that a checkpoint that does not get there loses none.
     """
 
-    def __init__(self, policy: PartitionCommit, root: str) -> None:
+    def __init__(self, policy: PartitionCommit, root: str, system: WritableFiles = LOCAL) -> None:
         self._policy = policy
+        self._system = system
         self._root = root
         self._since: dict[str, int] = {}
         self._due: dict[str, None] = {}
@@ -151,25 +151,20 @@ class WaitingPartitions:
     def commit(self, folders: Sequence[str]) -> None:
         """Let the success files appear; those that are there stay. A partition whose folder is gone has nothing to
         commit. Raises ConnectorError E3112, CheckpointError E3402 when they are no partitions."""
-        for folder in folders_of(folders, self._root):
+        for folder in folders_of(folders, self._root, self._system):
             at = os.path.join(self._root, folder)
-            if os.path.isdir(at):
-                refuse_links(self._root, folder)
+            if self._system.is_folder(at):
+                self._system.refuse_links(self._root, folder)
                 self._mark(at)
             self._due.pop(folder, None)
 
     def _mark(self, at: str) -> None:
         path = os.path.join(at, self._policy.success_file)
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _SAFE, 0o666)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            sync_folder(at)
+            self._system.mark(path)
         except OSError as error:
             raise ConnectorError(f"cannot publish {path}: {error.strerror}", code="E3112") from error
 
     def restore(self, waiting: Mapping[str, int]) -> None:
         """Go on from what a checkpoint says. Raises CheckpointError E3402 when that are no partitions."""
-        self._since = waiting_partitions(waiting, self._root)
+        self._since = waiting_partitions(waiting, self._root, self._system)

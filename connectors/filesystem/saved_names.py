@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import NoFileError, WritableFiles
 from runtime.core.errors import CheckpointError
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "staged_files",
     "waiting_partitions",
     "with_content",
+    "without_content",
     "written_so_far",
 ]
 
@@ -31,7 +33,6 @@ _STAGED = re.compile(
 _FINAL = re.compile(r"part-[0-9a-f]{8,24}-(?:\d{1,18}-)?[0-9a-f]{12}-\d{1,18}\.[a-z0-9.]{1,20}")
 _LINE = re.compile(r"[0-9a-f]{8,24}")
 _RUN = re.compile(r"[0-9a-f]{12}")
-_READ = 1 << 20
 _HINT = "go on from an older checkpoint or a savepoint (execution.state-recovery.path), or start anew with --fresh"
 
 
@@ -40,7 +41,13 @@ def with_content(staged: str, size: int, digest: str) -> str:
     return f"{staged}-{size}-{digest}"
 
 
-def staged_files(saved: Any, root: str) -> list[tuple[str, str]]:
+def without_content(staged: str) -> str:
+    """The path of a hidden file as it was begun."""
+    content = _STAGED.fullmatch(os.path.basename(staged))
+    return staged if content is None or content[1] is None else staged[: content.start(1) - content.end() - 1]
+
+
+def staged_files(saved: Any, root: str, system: WritableFiles = LOCAL) -> list[tuple[str, str]]:
     """Hidden files and their names to be, relative to the table's folder. Raises CheckpointError E3402 when they cannot be
     those of a sink."""
     if not isinstance(saved, list | tuple):
@@ -52,29 +59,29 @@ def staged_files(saved: Any, root: str) -> list[tuple[str, str]]:
         (folder, staged), (final_folder, final) = map(os.path.split, pair)
         if folder != final_folder or not _STAGED.fullmatch(staged) or not _FINAL.fullmatch(final):
             raise _damaged(root, f"a file is to be {pair[1][:80]!r} that is {pair[0][:80]!r} now")
-        check_folder(folder, root)
+        check_folder(folder, root, system)
         found.append((pair[0], pair[1]))
     return found
 
 
-def check_folder(folder: Any, root: str) -> None:
+def check_folder(folder: Any, root: str, system: WritableFiles = LOCAL) -> None:
     """Raises CheckpointError E3402 when a name is not that of a partition's folder, or of the table's (empty)."""
     if not isinstance(folder, str) or any("=" not in part for part in folder.split("/") if folder):
         raise _damaged(root, f"{str(folder)[:80]!r} is no partition")
-    check_path(os.path.join(folder, "file"), root)
+    check_path(os.path.join(folder, "file"), root, system)
 
 
-def check_path(path: Any, root: str) -> None:
+def check_path(path: Any, root: str, system: WritableFiles = LOCAL) -> None:
     """Raises CheckpointError E3402 when a path does not stay below the table's folder."""
     parts = path.split("/") if isinstance(path, str) else [""]
     if "\0" in path or any(part in ("", ".", "..") for part in parts) or os.path.isabs(path):
         raise _damaged(root, f"{str(path)[:80]!r} is not below it")
-    top, folder = os.path.realpath(root), os.path.realpath(os.path.dirname(os.path.join(root, path)))
-    if folder != top and not folder.startswith(top.rstrip(os.sep) + os.sep):
+    folder = system.leads_out(root, path)
+    if folder is not None:
         raise _damaged(root, f"a link leads from {path[:80]!r} to {folder}")
 
 
-def check_content(staged: str, final: str, root: str) -> None:
+def check_content(staged: str, final: str, root: str, system: WritableFiles = LOCAL) -> None:
     """A hidden file holds what was written to it; one that has its name already is not looked at.
 
     Raises:
@@ -83,31 +90,29 @@ def check_content(staged: str, final: str, root: str) -> None:
     """
     path = os.path.join(root, staged)
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        if stat.S_ISREG(os.lstat(path).st_mode):
-            raise
-        raise _changed(path, "is no file") from error
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise _changed(path, "is no file")
-        if os.path.lexists(os.path.join(root, final)):
+        size, digest = 0, hashlib.sha256()
+        pieces = system.content(system.hidden(path))
+        # Where files are renamed both names may be there, of what was renamed by half.
+        if system.local and system.exists(os.path.join(root, final)):
+            for _ in pieces:
+                break
             raise _changed(path, f"is there beside {os.path.basename(final)}")
         content = _STAGED.fullmatch(os.path.basename(staged))
         if content is None or content[1] is None:
+            for _ in pieces:
+                break
             return  # an older version wrote it
-        if status.st_size != int(content[1]):
-            raise _changed(path, f"has {status.st_size} bytes instead of {content[1]}")
-        digest = hashlib.sha256()
-        while block := os.read(descriptor, _READ):
-            digest.update(block)
-        if digest.hexdigest() != content[2]:
-            raise _changed(path, "holds other bytes than were written")
-    finally:
-        os.close(descriptor)
+        for piece in pieces:
+            size += len(piece)
+            digest.update(piece)
+    except FileNotFoundError:
+        return
+    except NoFileError as error:
+        raise _changed(path, "is no file") from error
+    if size != int(content[1]):
+        raise _changed(path, f"has {size} bytes instead of {content[1]}")
+    if digest.hexdigest() != content[2]:
+        raise _changed(path, "holds other bytes than were written")
 
 
 def written_so_far(saved: Any, root: str) -> tuple[str, dict[str, int]]:
@@ -120,21 +125,21 @@ def written_so_far(saved: Any, root: str) -> tuple[str, dict[str, int]]:
     raise _damaged(root, f"what it has written is {str(saved)[:80]!r}")
 
 
-def waiting_partitions(saved: Any, root: str) -> dict[str, int]:
+def waiting_partitions(saved: Any, root: str, system: WritableFiles = LOCAL) -> dict[str, int]:
     """Partitions that wait for their commit, with the time from which they do. Raises CheckpointError E3402."""
     if not isinstance(saved, Mapping) or any(type(since) is not int for since in saved.values()):
         raise _damaged(root, f"partitions that wait are {str(saved)[:80]!r}")
     for folder in saved:
-        check_folder(folder, root)
+        check_folder(folder, root, system)
     return dict(saved)
 
 
-def folders_of(saved: Any, root: str) -> Sequence[str]:
+def folders_of(saved: Any, root: str, system: WritableFiles = LOCAL) -> Sequence[str]:
     """Partitions to be committed. Raises CheckpointError E3402."""
     if not isinstance(saved, list | tuple):
         raise _damaged(root, f"partitions are {str(saved)[:80]!r}")
     for folder in saved:
-        check_folder(folder, root)
+        check_folder(folder, root, system)
     return saved
 
 

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.filesystem.partition_commit import PartitionCommit, WaitingPartitions
-from connectors.filesystem.partition_names import partition_folder, refuse_links
+from connectors.filesystem.partition_names import partition_folder
 from connectors.filesystem.saved_names import with_content
 from connectors.filesystem.staged_files import RollingPolicy, StagedFiles
+from connectors.filesystem.systems.seam import WritableFiles
 from connectors.formats.row_kinds import written_mode
 from connectors.formats.value_text import value_text
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
@@ -51,6 +52,7 @@ class FileSink:
     """
 
     name: str
+    system: WritableFiles
     path: str
     schema: Schema
     primary_key: tuple[str, ...]
@@ -81,6 +83,12 @@ class FileSink:
                 f"the files of {self.name} hold changes, whose order is that of the files",
                 code="E1604",
                 hint="only tables whose format holds rows alone can be compacted",
+            )
+        if not self.system.local:
+            raise UnsupportedError(
+                f"the files of {self.name} are in {self.path}, where none can be compacted",
+                code="E1604",
+                hint="only files of this machine can be",
             )
         return _compaction.compact_files(self.path, self.format, target)
 
@@ -144,8 +152,8 @@ class FileWriter:
     def __init__(self, sink: FileSink, job: str) -> None:
         self._sink = sink
         extension = _EXTENSION.get(sink.format.name, "jsonl")
-        self._files = StagedFiles(sink.path, job, sink.rolling, extension, sink.encoder)
-        self._partitions = None if sink.commit is None else WaitingPartitions(sink.commit, sink.path)
+        self._files = StagedFiles(sink.path, job, sink.rolling, extension, sink.encoder, sink.system)
+        self._partitions = None if sink.commit is None else WaitingPartitions(sink.commit, sink.path, sink.system)
 
     def advance_time(self, processing_time: int, watermark: int) -> None:
         self._files.advance(processing_time)
@@ -232,13 +240,13 @@ class FileTaskWriter:
             name = with_content(f"{self.stem}{uuid.uuid4().hex}", len(data), hashlib.sha256(data).hexdigest())
             staged = os.path.join(folder, name)
             path = os.path.join(self.sink.path, staged)
-            refuse_links(self.sink.path, folder)
+            system = self.sink.system
+            system.refuse_links(self.sink.path, folder)
             try:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
+                system.make_folder(os.path.dirname(path))
+                file = system.create(system.hidden(path))
+                file.write(data)
+                file.close()
             except OSError as error:
                 raise ConnectorError(f"cannot write {path}: {error.strerror}", code="E3111") from error
             written.append([folder, staged])

@@ -22,12 +22,12 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BufferedWriter
 from typing import Any
 
 from connectors.filesystem.line_owner import LineOwner
-from connectors.filesystem.partition_names import refuse_links
 from connectors.filesystem.saved_names import check_content, staged_files, with_content, written_so_far
+from connectors.filesystem.systems.local import LOCAL
+from connectors.filesystem.systems.seam import Output, WritableFiles
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FencedError
 from runtime.spi.format import Encoder
@@ -56,7 +56,7 @@ class _OpenFile:
 
     staged: str
     final: str
-    file: BufferedWriter
+    file: Output
     encoder: Encoder
     begun_at: int
     written_at: int
@@ -71,14 +71,22 @@ class StagedFiles:
         root: the folder of the table; made when it is not there.
         owner: names one sink of one job, the same in every run of it.
         encoder: makes the encoder of a new file.
+        system: where the folder is.
     Raises:
         ConnectorError: E3110 when the folder cannot be written.
     """
 
     def __init__(
-        self, root: str, owner: str, policy: RollingPolicy, extension: str, encoder: Callable[[], Encoder]
+        self,
+        root: str,
+        owner: str,
+        policy: RollingPolicy,
+        extension: str,
+        encoder: Callable[[], Encoder],
+        system: WritableFiles = LOCAL,
     ) -> None:
         self._root = root
+        self._system = system
         self._prefix = f".staged-{hashlib.blake2b(owner.encode(), digest_size=6).hexdigest()}-"
         self._run = uuid.uuid4().hex[:12]
         self._line = f"{int(time.time()):08x}{uuid.uuid4().hex[:6]}"
@@ -98,24 +106,12 @@ class StagedFiles:
         self._adopts = False
         self._owner: LineOwner | None = None
         self._shown_of_run = 0
-        if os.path.exists(root) and not os.path.isdir(root):
-            raise ConnectorError(
-                f"cannot write to {root}: it is a file", code="E3110", hint="the option 'path' of a sink names a folder"
-            )
+        system.check_root(root)
         self._make_folder(root)
-        if not os.access(root, os.W_OK | os.X_OK):
-            self.abort()
-            raise ConnectorError(f"cannot write to {root}: permission denied", code="E3110", hint=_PERMISSION_HINT)
 
     def _make_folder(self, folder: str) -> None:
-        missing: list[str] = []
-        above = os.path.abspath(folder)
-        while not os.path.exists(above):
-            missing.append(above)
-            above = os.path.dirname(above)
         try:
-            for name in reversed(missing):
-                os.mkdir(name)
+            for name in self._system.make_folder(folder):
                 self._made_folders.append(name)
                 self._unsynced.add(os.path.dirname(name))
         except OSError as error:
@@ -128,7 +124,7 @@ class StagedFiles:
         """Becomes the owner of its line of runs: see `LineOwner.claim`. Called before anything else."""
         if history is not None:
             self._line = history["line"]
-        owner = LineOwner(self._root, self._line, self._run, place)
+        owner = LineOwner(self._root, self._line, self._run, place, self._system)
         owner.claim(history, take_over)
         self._owner = owner
 
@@ -166,12 +162,12 @@ class StagedFiles:
     def _begin(self, folder: str) -> _OpenFile:
         at = os.path.join(self._root, folder)
         if folder:
-            refuse_links(self._root, folder)
+            self._system.refuse_links(self._root, folder)
             self._make_folder(at)
         staged = os.path.join(folder, f"{self._prefix}{self._run}-{self._count}")
         final = self._next_name(folder)
         try:
-            file = open(os.path.join(self._root, staged), "wb")  # noqa: SIM115
+            file = self._system.create(os.path.join(self._root, staged))
         except OSError as error:
             raise ConnectorError(
                 f"cannot write to {at}: {error.strerror}", code="E3110", hint=_PERMISSION_HINT
@@ -197,11 +193,9 @@ class StagedFiles:
         opened = self._open[folder]
         self._put(opened, opened.encoder.finish())
         try:
-            opened.file.flush()
-            os.fsync(opened.file.fileno())
             opened.file.close()
             complete = with_content(opened.staged, opened.size, opened.digest.hexdigest())
-            os.replace(os.path.join(self._root, opened.staged), os.path.join(self._root, complete))
+            self._system.named(os.path.join(self._root, opened.staged), os.path.join(self._root, complete))
         except OSError as error:
             raise self._cannot_write(opened.final, error) from error
         del self._open[folder]
@@ -231,13 +225,20 @@ class StagedFiles:
 
     def _remove_never_adopted(self) -> None:
         """What tasks have written whose work did not count."""
-        for at, _, names in os.walk(self._root):
-            for name in names:
-                path = os.path.join(at, name)
-                ours = name.startswith(self._prefix + self._run + "-task-")
-                if ours and os.path.relpath(path, self._root) not in self._prepared:
+        self._remove_hidden(lambda name: name.startswith(self._prefix + self._run + "-task-"))
+
+    def _remove_hidden(self, unwanted: Callable[[str], bool]) -> None:
+        """Remove hidden files by their names, but for those that are prepared. What cannot be removed now stays hidden, and
+        the next run removes it."""
+        kept = {self._hidden(staged) for staged in self._prepared}
+        with suppress(OSError):
+            for path in list(self._system.below(self._root)):
+                if unwanted(os.path.basename(path)) and path not in kept:
                     with suppress(OSError):
-                        remove_file(path)
+                        self._system.remove(path)
+
+    def _hidden(self, staged: str) -> str:
+        return self._system.hidden(os.path.join(self._root, staged))
 
     # --- publishing
 
@@ -247,7 +248,7 @@ class StagedFiles:
             self._end(folder)
         try:
             for folder in sorted(self._unsynced):
-                sync_folder(folder)
+                self._system.sync(folder)
         except OSError as error:
             raise ConnectorError(f"cannot write to {self._root}: {error.strerror}", code="E3111") from error
         self._unsynced.clear()
@@ -262,9 +263,9 @@ class StagedFiles:
             CheckpointError: E3402 it is not, or the names are none of a sink.
             ConnectorError: E3112 a file cannot be read.
         """
-        for staged, final in staged_files(files, self._root):
+        for staged, final in staged_files(files, self._root, self._system):
             try:
-                check_content(staged, final, self._root)
+                check_content(staged, final, self._root, self._system)
             except OSError as error:
                 shown = os.path.join(self._root, staged)
                 raise ConnectorError(f"cannot read {shown}: {error.strerror}", code="E3112") from error
@@ -277,7 +278,7 @@ class StagedFiles:
             ConnectorError: E3112 a file cannot be renamed, E3113 it is gone.
             FencedError: E3413 another run has taken over.
         """
-        checked = staged_files(files, self._root)
+        checked = staged_files(files, self._root, self._system)
         if self._owner is not None and checked:
             self.check_owner()
             self._owner.shown(max(self._shown_of_run, *(self._number_of(final) for _, final in checked)))
@@ -286,9 +287,9 @@ class StagedFiles:
         for staged, final in checked:
             if staged not in self._prepared and os.path.basename(staged).startswith(self._prefix + self._run):
                 continue  # published before, and no longer ours: a reader may have taken it away
-            hidden, shown = os.path.join(self._root, staged), os.path.join(self._root, final)
+            hidden, shown = self._hidden(staged), os.path.join(self._root, final)
             try:
-                _rename(hidden, shown)
+                self._system.rename(hidden, shown)
             except FileNotFoundError as error:
                 raise ConnectorError(
                     f"cannot publish {shown}: neither it nor {hidden} is there",
@@ -303,7 +304,7 @@ class StagedFiles:
             folders.add(os.path.dirname(shown))
         try:
             for folder in sorted(folders):
-                sync_folder(folder)
+                self._system.sync(folder)
         except OSError as error:
             raise ConnectorError(f"cannot publish in {self._root}: {error.strerror}", code="E3112") from error
         self._made_folders = []
@@ -314,7 +315,9 @@ class StagedFiles:
                 # Taken over meanwhile: the other run has these rows, too.
                 for shown in shown_now:
                     with suppress(OSError):
-                        os.rename(shown, os.path.join(os.path.dirname(shown), TAKEN_BACK + os.path.basename(shown)))
+                        self._system.rename(
+                            shown, os.path.join(os.path.dirname(shown), TAKEN_BACK + os.path.basename(shown))
+                        )
                 raise
 
     def _number_of(self, final: str) -> int:
@@ -327,14 +330,7 @@ class StagedFiles:
 
     def remove_leftovers(self) -> None:
         """Remove the hidden files of earlier runs: after what a checkpoint knows of them has been published or adopted."""
-        for at, _, names in os.walk(self._root):
-            for name in names:
-                path = os.path.join(at, name)
-                if name.startswith(self._prefix) and not name.startswith(self._prefix + self._run):
-                    if os.path.relpath(path, self._root) not in self._prepared:
-                        # What cannot be removed now stays hidden, and the next run removes it.
-                        with suppress(OSError):
-                            remove_file(path)
+        self._remove_hidden(lambda n: n.startswith(self._prefix) and not n.startswith(self._prefix + self._run))
 
     def history(self) -> dict[str, Any]:
         """Which files of the line there can be, to be saved with a checkpoint: a JSON value for `take_back`."""
@@ -355,12 +351,12 @@ class StagedFiles:
         name_of_ours = re.compile(rf"part-{self._line}-(?:\d+-)?([0-9a-f]+)-(\d+)\..*")
         count = 0
         try:
-            for at, _, names in os.walk(self._root, onerror=_raise):
-                for name in names:
-                    ours = name_of_ours.fullmatch(name)
-                    if ours is not None and int(ours[2]) >= self._runs.get(ours[1], 0):
-                        os.rename(os.path.join(at, name), os.path.join(at, TAKEN_BACK + name))
-                        count += 1
+            for path in list(self._system.below(self._root)):
+                at, name = os.path.split(path)
+                ours = name_of_ours.fullmatch(name)
+                if ours is not None and int(ours[2]) >= self._runs.get(ours[1], 0):
+                    self._system.rename(path, os.path.join(at, TAKEN_BACK + name))
+                    count += 1
         except OSError as error:
             raise ConnectorError(
                 f"cannot take back files in {self._root} that were published after the checkpoint: {error.strerror}",
@@ -371,28 +367,28 @@ class StagedFiles:
 
     def adopt(self, files: Sequence[Sequence[str]]) -> None:
         """Take on what an earlier run has prepared: it is part of what is prepared next."""
-        self._prepared.update(staged_files(files, self._root))
+        self._prepared.update(staged_files(files, self._root, self._system))
 
     def discard(self, files: Sequence[Sequence[str]]) -> None:
         """Remove what was prepared, published or not."""
-        for staged, final in staged_files(files, self._root):
-            remove_file(os.path.join(self._root, staged))
-            remove_file(os.path.join(self._root, final))
+        for staged, final in staged_files(files, self._root, self._system):
+            self._system.remove(self._hidden(staged))
+            self._system.remove(os.path.join(self._root, final))
             self._prepared.pop(staged, None)
 
     def abort(self) -> None:
         """Remove what is not prepared, and the folders that were made for it."""
         for opened in self._open.values():
             with suppress(OSError):
-                opened.file.close()
+                opened.file.abandon()
         for staged in (*(o.staged for o in self._open.values()), *(staged for staged, _ in self._closed)):
             # What cannot be removed now stays hidden, and the next run removes it.
             with suppress(OSError):
-                remove_file(os.path.join(self._root, staged))
+                self._system.remove(self._hidden(staged))
         self._open, self._closed = {}, []
         for folder in reversed(self._made_folders):
             with suppress(OSError):
-                os.rmdir(folder)
+                self._system.remove_folder(folder)
         self._made_folders = []
 
     def close(self) -> None:
@@ -403,29 +399,11 @@ class StagedFiles:
             self._remove_never_adopted()
 
 
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def _rename(hidden: str, shown: str) -> None:
-    """Rename, unless that is done. Raises FileNotFoundError when neither is there."""
-    try:
-        os.rename(hidden, shown)
-    except FileNotFoundError:
-        if not os.path.exists(shown):
-            raise
-
-
 def sync_folder(folder: str) -> None:
-    """Make what was created and renamed in a folder survive a crash of the machine."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """See `WritableFiles.sync`, of a folder of this machine."""
+    LOCAL.sync(folder)
 
 
 def remove_file(path: str) -> None:
-    """Remove a file that may be gone already."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
+    """Remove a file of this machine that may be gone already."""
+    LOCAL.remove(path)

@@ -23,7 +23,7 @@ from connectors.filesystem.sink import FileSink
 from connectors.filesystem.sink_options import SINK_OPTIONS, read_partition_commit, read_rolling_policy
 from connectors.filesystem.stored_columns import columns_in_files
 from connectors.filesystem.systems.choice import OTHER_PREFIXES, STORE_OPTIONS, system_of
-from connectors.filesystem.systems.seam import FileSystem
+from connectors.filesystem.systems.seam import FileSystem, WritableFiles
 from connectors.filesystem.text_reader import TextFileReader
 from connectors.formats.projecting import projected_decoder
 from connectors.listing import Listing
@@ -359,11 +359,11 @@ def _source(request: TableRequest) -> FileSource:
 
 def _sink(request: TableRequest) -> FileSink:
     options, system, path, format_ = _read_options(request)
-    if not system.local:
+    if not isinstance(system, WritableFiles):
         raise UnsupportedError(
             f"connector 'filesystem' cannot write to {shown_path(path)}",
             code="E1601",
-            hint="give a local path or a file:// address",
+            hint="give a local path, or the address of an object store",
         )
     if re.search(r"[/\\\x00-\x1f]", options.get(DEFAULT_PARTITION)) or options.get(DEFAULT_PARTITION) == "":
         raise OptionError(
@@ -379,6 +379,7 @@ def _sink(request: TableRequest) -> FileSink:
         raise OptionError(f"{request.name} has no column that is stored in its files")
     sink = OverwritableFileSink(
         request.name,
+        system,
         path,
         request.schema,
         request.primary_key,

@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from connectors.filesystem import files, opening, overwrite, partition_commit, staged_files, text_file
+from connectors.filesystem import opening, overwrite
+from connectors.filesystem.systems import local
 from runtime.checkpoint import local_storage
 
 __all__ = ["Disk", "Fault", "Killed", "fault_from", "takes_space"]
 
-_MODULES = (local_storage, staged_files, partition_commit, overwrite, files, opening, text_file)
+_MODULES = (local_storage, local, overwrite, opening)
 _OPERATIONS = {
     "open", "write", "fsync", "close", "rename", "replace", "unlink", "rmdir", "mkdir", "scandir", "preadv", "fstat", "stat",
     "walk",

@@ -62,12 +62,14 @@ class Bucket:
             data = content.encode() if isinstance(content, str) else content
             client.put_object(Bucket=self.name, Key=key, Body=data, **more)
 
+    def keys(self, prefix: str = "") -> list[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
+        return [o["Key"] for page in pages for o in page.get("Contents", ())]
+
     def files(self, prefix: str = "") -> dict[str, bytes]:
         """What is there, whoever wrote it."""
         client = self.client
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
-        keys = [o["Key"] for page in pages for o in page.get("Contents", ())]
-        return {key: client.get_object(Bucket=self.name, Key=key)["Body"].read() for key in keys}
+        return {key: client.get_object(Bucket=self.name, Key=key)["Body"].read() for key in self.keys(prefix)}
 
 
 class CutWay:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
-from collections.abc import Sequence
+import stat
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from connectors.filesystem.opening import open_plain, open_status, plain_status
-from connectors.filesystem.systems.seam import FileStatus, Listed
+from connectors.filesystem.partition_names import refuse_links
+from connectors.filesystem.systems.seam import FileStatus, Listed, NoFileError
+from runtime.core.errors import ConnectorError
 
 __all__ = ["LOCAL", "LocalFiles", "fits", "is_hidden", "visible_files"]
+
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""A link is not followed, and a FIFO that has taken a file's name is not waited for."""
+_READ = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -60,8 +69,163 @@ class LocalFiles:
             file.close()
             raise
 
+    # --- what sinks do
+
+    def check_root(self, root: str) -> None:
+        if os.path.exists(root) and not os.path.isdir(root):
+            raise ConnectorError(
+                f"cannot write to {root}: it is a file", code="E3110", hint="the option 'path' of a sink names a folder"
+            )
+        above = os.path.abspath(root)
+        while not os.path.exists(above):
+            above = os.path.dirname(above)
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise ConnectorError(
+                f"cannot write to {root}: permission denied", code="E3110", hint="choose a folder that may be written"
+            )
+
+    def make_folder(self, folder: str) -> list[str]:
+        missing: list[str] = []
+        above = os.path.abspath(folder)
+        while not os.path.exists(above):
+            missing.append(above)
+            above = os.path.dirname(above)
+        for name in reversed(missing):
+            os.mkdir(name)
+        return missing[::-1]
+
+    def remove_folder(self, folder: str) -> None:
+        os.rmdir(folder)
+
+    def create(self, path: str) -> _Output:
+        return _Output(path)
+
+    def named(self, path: str, name: str) -> str:
+        os.replace(path, name)
+        return name
+
+    def hidden(self, path: str) -> str:
+        return path
+
+    def rename(self, path: str, new: str) -> None:
+        try:
+            os.rename(path, new)
+        except FileNotFoundError:
+            if not os.path.exists(new):
+                raise
+
+    def remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def sync(self, folder: str) -> None:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def below(self, folder: str) -> Iterator[str]:
+        for at, _, names in os.walk(folder, onerror=_raise):
+            for name in names:
+                yield os.path.join(at, name)
+
+    def visible(self, folder: str) -> list[str]:
+        return visible_files(folder)
+
+    def in_folder(self, folder: str) -> list[str]:
+        return os.listdir(folder)
+
+    def content(self, path: str) -> Iterator[bytes]:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | _SAFE)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                raise
+            raise NoFileError from error
+        return _pieces(descriptor)
+
+    def make_once(self, path: str, data: bytes) -> bool:
+        hidden = f"{path}.{uuid.uuid4().hex}.new"
+        with open(hidden, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(hidden, path)
+        except FileExistsError:
+            return False
+        except OSError:
+            # A file system without links: there the file may be seen for a moment before it says anything.
+            with suppress(FileExistsError), open(path, "xb") as file:
+                file.write(data)
+                return True
+            return False
+        finally:
+            with suppress(FileNotFoundError):
+                os.remove(hidden)
+        return True
+
+    def write_over(self, path: str, data: bytes) -> None:
+        descriptor = os.open(path, os.O_WRONLY | _SAFE)
+        try:
+            os.pwrite(descriptor, data, 0)
+        finally:
+            os.close(descriptor)
+
+    def mark(self, path: str) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _SAFE, 0o666)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self.sync(os.path.dirname(path))
+
+    def refuse_links(self, root: str, folder: str) -> None:
+        refuse_links(root, folder)
+
+    def leads_out(self, root: str, path: str) -> str | None:
+        top, folder = os.path.realpath(root), os.path.realpath(os.path.dirname(os.path.join(root, path)))
+        inside = folder == top or folder.startswith(top.rstrip(os.sep) + os.sep)
+        return None if inside else folder
+
+
+class _Output:
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "wb")  # noqa: SIM115
+
+    def write(self, data: bytes) -> object:
+        return self._file.write(data)
+
+    def close(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def abandon(self) -> None:
+        self._file.close()
+
 
 LOCAL = LocalFiles()
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _pieces(descriptor: int) -> Iterator[bytes]:
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NoFileError
+        while block := os.read(descriptor, _READ):
+            yield block
+    finally:
+        os.close(descriptor)
 
 
 def _status(status: os.stat_result) -> FileStatus:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, BinaryIO, cast
 
 from connectors.filesystem.opening import shown_path
+from connectors.filesystem.saved_names import without_content
 from connectors.filesystem.systems.fetched_file import PART, FetchedFile
-from connectors.filesystem.systems.patterns import find_files
-from connectors.filesystem.systems.seam import FileStatus, Listed
+from connectors.filesystem.systems.patterns import find_files, visible_below
+from connectors.filesystem.systems.seam import FileStatus, Listed, Output
 from runtime.checkpoint.remote_storage import AwayError, RemoteEntry, RemoteStorage, ReplacedError
 from runtime.core.errors import CheckpointError, ConnectorError, OptionError, UnavailableError
 from runtime.core.secrets import Secret
@@ -21,6 +22,7 @@ __all__ = ["ObjectStoreFiles"]
 
 _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_")
 """What variables begin with that stores are reached by."""
+_CREDENTIALS = "check the credentials, in the table's options or in the environment, and what they allow"
 _NANOSECONDS = 1_000_000_000
 
 
@@ -52,7 +54,7 @@ class ObjectStoreFiles:
 
     def key(self, path: str) -> str:
         """What a path is in the bucket."""
-        return path.removeprefix(self.place).lstrip("/")
+        return path.removeprefix(self.place).strip("/")
 
     def find(self, path: str, tolerant: bool) -> list[Listed] | None:
         del tolerant
@@ -107,6 +109,101 @@ class ObjectStoreFiles:
 
         return cast(BinaryIO, FetchedFile(status.size, fetch, in_order, first)), status
 
+    # --- what sinks do
+
+    def check_root(self, root: str) -> None:
+        try:
+            if self.key(root) and self.exists(root):
+                raise ConnectorError(
+                    f"cannot write to {root}: it is a file",
+                    code="E3110",
+                    hint="the option 'path' of a sink names a folder",
+                )
+        except OSError as error:
+            raise ConnectorError(
+                f"cannot write to {root}: {error.strerror}", code="E3110", hint=_CREDENTIALS
+            ) from error
+
+    def make_folder(self, folder: str) -> list[str]:
+        """Nothing: a folder is only the beginning of names."""
+        del folder
+        return []
+
+    def remove_folder(self, folder: str) -> None:
+        """Nothing: see `make_folder`."""
+
+    def create(self, path: str) -> Output:
+        return self.storage.create(self.key(path))
+
+    def named(self, path: str, name: str) -> str:
+        """It stays where it is: to rename is to copy."""
+        del name
+        return path
+
+    def hidden(self, path: str) -> str:
+        return without_content(path)
+
+    def rename(self, path: str, new: str) -> None:
+        old, name = self.key(path), self.key(new)
+        try:
+            self.storage.copy(old, name)
+        except FileNotFoundError:
+            if not self.exists(new):
+                raise
+            return
+        self.storage.delete(old)
+
+    def remove(self, path: str) -> None:
+        self.storage.delete(self.key(path))
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.storage.status(self.key(path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def sync(self, folder: str) -> None:
+        """Nothing: what is there stays."""
+
+    def below(self, folder: str) -> Iterator[str]:
+        return (f"{self.place}/{f.path}" for f in self.storage.found(self.key(folder)))
+
+    def visible(self, folder: str) -> list[str]:
+        found = visible_below(self.key(folder), self._below)
+        return sorted(f"{self.place}/{f.path}" for f in found)
+
+    def in_folder(self, folder: str) -> list[str]:
+        return sorted(self.storage.names(self.key(folder)))
+
+    def content(self, path: str) -> Iterator[bytes]:
+        entry = self.storage.status(self.key(path))
+        return self._pieces(entry)
+
+    def _pieces(self, entry: RemoteEntry) -> Iterator[bytes]:
+        for begin in range(0, entry.size, PART):
+            yield self.storage.part(entry.path, begin, min(begin + PART, entry.size), entry.tag)[0]
+
+    def make_once(self, path: str, data: bytes) -> bool:
+        try:
+            self.storage.publish(self.key(path), data)
+        except FileExistsError:
+            return False
+        return True
+
+    def write_over(self, path: str, data: bytes) -> None:
+        self.storage.replace(self.key(path), data)
+
+    def mark(self, path: str) -> None:
+        self.storage.replace(self.key(path), b"")
+
+    def refuse_links(self, root: str, folder: str) -> None:
+        """Nothing: there are none."""
+
+    def leads_out(self, root: str, path: str) -> str | None:
+        del root, path
+        return None
+
 
 @lru_cache(maxsize=64)
 def _storage(files: ObjectStoreFiles, environment: tuple[tuple[str, str], ...]) -> RemoteStorage:
@@ -154,7 +251,7 @@ def _reading(path: str) -> Generator[None]:
         raise ConnectorError(
             f"cannot read {shown_path(path)}: {error.strerror}",
             code="E3104",
-            hint="check the credentials, in the table's options or in the environment, and what they allow",
+            hint=_CREDENTIALS,
         ) from error
 
 

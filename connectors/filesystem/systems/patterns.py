@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from connectors.filesystem.systems.local import fits, is_hidden
 from connectors.filesystem.systems.seam import Listed
 
-__all__ = ["find_files", "is_pattern"]
+__all__ = ["find_files", "is_pattern", "visible_below"]
 
 Level = Callable[[str], tuple[list[str], list[Listed]]]
 """Gives the names of the folders in a folder, and the files in it. Neither is in a folder that is not there."""
@@ -34,11 +34,16 @@ def find_files(path: str, level: Level, below: Below) -> list[Listed] | None:
 
 def _named(path: str, level: Level, below: Below) -> list[Listed]:
     """A file, or the visible ones in a folder."""
-    found = [f for f in below(path) if _visible(f.path, path)]
+    found = visible_below(path, below)
     if found or not path:
         return found
     _, files = level(path.rpartition("/")[0])
     return [f for f in files if f.path == path]
+
+
+def visible_below(folder: str, below: Below) -> list[Listed]:
+    """The files below a folder that a reader sees."""
+    return [f for f in below(folder) if _visible(f.path, folder)]
 
 
 def _matching(base: str, wanted: Sequence[str], level: Level, below: Below) -> list[Listed]:
@@ -58,7 +63,7 @@ def _matching(base: str, wanted: Sequence[str], level: Level, below: Below) -> l
             if rest:
                 found += _matching(path, rest, level, below)
             else:
-                found += [f for f in below(path) if _visible(f.path, path)]
+                found += visible_below(path, below)
     return found
 
 
