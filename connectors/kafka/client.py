@@ -14,15 +14,19 @@ __all__ = [
     "assigned",
     "commit",
     "consumer",
+    "consumer_settings",
+    "failure",
     "is_end",
     "is_gone",
     "known_end",
+    "library",
     "list_partitions",
     "mark",
     "marked",
     "offset_of",
     "offsets_there",
     "producer",
+    "refused_properties",
     "told",
     "transactional_producer",
 ]
@@ -40,7 +44,8 @@ _TRANSACTION_MILLIS = 600_000
 _OF_CONSUMERS = ("group.id", "auto.offset.reset", "isolation.level")
 
 
-def _library() -> Any:
+def library() -> Any:
+    """The Python client; raises ConnectorError E3130 where it is not installed."""
     try:
         import confluent_kafka
     except ImportError as error:
@@ -54,36 +59,47 @@ def _library() -> Any:
 def told(servers: str) -> Generator[None]:
     """Errors of the client as ConnectorError E3131, or as what says more: UnavailableError E3131 what may work later,
     FencedError E3413 what a newer producer has the place of."""
-    library = _library()
+    confluent = library()
     try:
         yield
-    except library.KafkaException as error:
+    except confluent.KafkaException as error:
         told = error.args[0]
         text = f"Kafka at {servers}: {told.str() if hasattr(told, 'str') else error}"
         if not hasattr(told, "code"):
             raise ConnectorError(text, code="E3131", hint=_ARE_THEY_THERE) from error
-        if told.code() in (library.KafkaError._FENCED, library.KafkaError.PRODUCER_FENCED):
+        if told.code() in (confluent.KafkaError._FENCED, confluent.KafkaError.PRODUCER_FENCED):
             raise FencedError(
                 text, hint="another run of this job writes, or a transaction took longer than 'transaction.timeout.ms'"
             ) from error
         passing = (
             told.retriable()
             or told.txn_requires_abort()
-            or told.code() in {getattr(library.KafkaError, name) for name in _PASSING}
+            or told.code() in {getattr(confluent.KafkaError, name) for name in _PASSING}
         )
         kind = UnavailableError if passing else ConnectorError
         raise kind(text, code="E3131", hint=_ARE_THEY_THERE) from error
 
 
+def refused_properties(text: str) -> OptionError:
+    """The error for properties that the client does not take, for a reason."""
+    return OptionError(
+        f"the client of Kafka does not take these properties: {text}",
+        hint="they are those of librdkafka, which for the most part are called as in Java",
+    )
+
+
+def failure(code: int, text: str) -> Exception:
+    """The error of the client for a code of librdkafka, as `told` knows it."""
+    confluent = library()
+    return confluent.KafkaException(confluent.KafkaError(code, text))
+
+
 def _made(kind: str, properties: Mapping[str, Any], ours: Mapping[str, Any]) -> Any:
-    library = _library()
+    confluent = library()
     try:
-        return getattr(library, kind)({**properties, **ours}, logger=_SILENT)
-    except library.KafkaException as error:
-        raise OptionError(
-            f"the client of Kafka does not take these properties: {error.args[0].str()}",
-            hint="they are those of librdkafka, which for the most part are called as in Java",
-        ) from error
+        return getattr(confluent, kind)({**properties, **ours}, logger=_SILENT)
+    except confluent.KafkaException as error:
+        raise refused_properties(error.args[0].str()) from error
 
 
 class _Silent:
@@ -96,8 +112,8 @@ class _Silent:
 _SILENT = _Silent()
 
 
-def consumer(properties: Mapping[str, str], *, isolation: str = "read_committed") -> Any:
-    """A consumer that reads what it is assigned, from offsets that are known."""
+def consumer_settings(properties: Mapping[str, str], isolation: str = "read_committed") -> dict[str, Any]:
+    """The properties of a consumer that reads what it is assigned, from offsets that are known."""
     ours = {
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -107,8 +123,12 @@ def consumer(properties: Mapping[str, str], *, isolation: str = "read_committed"
         "fetch.wait.max.ms": int(properties.get("fetch.wait.max.ms", 100)),
         "fetch.queue.backoff.ms": 20,
     }
-    given = {k: v for k, v in properties.items() if k not in ours}
-    return _made("Consumer", {"isolation.level": isolation, **given}, ours)
+    return {"isolation.level": isolation, **{k: v for k, v in properties.items() if k not in ours}, **ours}
+
+
+def consumer(properties: Mapping[str, str], *, isolation: str = "read_committed") -> Any:
+    """A consumer with these settings, as an object of Python."""
+    return _made("Consumer", consumer_settings(properties, isolation), {})
 
 
 def producer(properties: Mapping[str, str], *, errors: list[str]) -> Any:
@@ -137,15 +157,15 @@ def transactional_producer(properties: Mapping[str, str], name: str) -> Any:
 
 def mark(producer: Any, group: Any, topic: str, number: int) -> None:
     """Note a number in the group of a consumer, in the transaction of a producer."""
-    marker = _library().TopicPartition(topic, 0, number)
+    marker = library().TopicPartition(topic, 0, number)
     producer.send_offsets_to_transaction([marker], group.consumer_group_metadata(), ANSWER_SECONDS)
 
 
 def marked(group: Any, topic: str) -> int:
     """The number of the newest transaction that has ended; 0 before the first."""
-    (found,) = group.committed([_library().TopicPartition(topic, 0)], timeout=ANSWER_SECONDS)
+    (found,) = group.committed([library().TopicPartition(topic, 0)], timeout=ANSWER_SECONDS)
     if found.error is not None:
-        raise _library().KafkaException(found.error)
+        raise library().KafkaException(found.error)
     return max(0, int(found.offset))
 
 
@@ -173,9 +193,9 @@ def offset_of(asked: Any, properties: Mapping[str, str], topic: str, partition: 
     Raises:
         ConnectorError: E3131 the broker does not tell; E3132 the group has noted nothing, and nothing says what else.
     """
-    library = _library()
+    confluent = library()
     with told(properties["bootstrap.servers"]):
-        this = library.TopicPartition(topic, partition)
+        this = confluent.TopicPartition(topic, partition)
         low, high = asked.get_watermark_offsets(this, timeout=ANSWER_SECONDS)
         if place.mode == "earliest-offset":
             return int(low)
@@ -207,32 +227,32 @@ def offset_of(asked: Any, properties: Mapping[str, str], topic: str, partition: 
 
 def assigned(asked: Any, topic: str, partition: int, offset: int) -> None:
     """From now on `asked` reads this partition, from an offset on."""
-    asked.assign([_library().TopicPartition(topic, partition, offset)])
+    asked.assign([library().TopicPartition(topic, partition, offset)])
 
 
 def offsets_there(asked: Any, topic: str, partition: int) -> tuple[int, int]:
     """The offset of the first message that is there, and the one behind the last."""
-    this = _library().TopicPartition(topic, partition)
+    this = library().TopicPartition(topic, partition)
     low, high = asked.get_watermark_offsets(this, timeout=ANSWER_SECONDS)
     return int(low), int(high)
 
 
 def known_end(asked: Any, topic: str, partition: int) -> int:
     """The offset behind the last message as the last answer of the broker told it, -1 before the first."""
-    found = asked.get_watermark_offsets(_library().TopicPartition(topic, partition), cached=True)
+    found = asked.get_watermark_offsets(library().TopicPartition(topic, partition), cached=True)
     return -1 if found is None or found[1] < 0 else int(found[1])
 
 
 def commit(asked: Any, topic: str, partition: int, offset: int) -> None:
     """Note in the group how far reading is; nobody waits for it, and nothing depends on it."""
-    asked.commit(offsets=[_library().TopicPartition(topic, partition, offset)], asynchronous=True)
+    asked.commit(offsets=[library().TopicPartition(topic, partition, offset)], asynchronous=True)
 
 
-def is_end(error: Any) -> bool:
-    """Whether an error of a message only says that the end of the partition is reached."""
-    return error.code() == _library().KafkaError._PARTITION_EOF
+def is_end(code: int) -> bool:
+    """Whether an error only says that the end of the partition is reached."""
+    return code == library().KafkaError._PARTITION_EOF
 
 
-def is_gone(error: Any) -> bool:
+def is_gone(code: int) -> bool:
     """Whether it says that the offset is not there any more."""
-    return error.code() in (_library().KafkaError._AUTO_OFFSET_RESET, _library().KafkaError.OFFSET_OUT_OF_RANGE)
+    return code in (library().KafkaError._AUTO_OFFSET_RESET, library().KafkaError.OFFSET_OUT_OF_RANGE)

@@ -6,10 +6,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from connectors.kafka import client
 from connectors.kafka.messages import MessageDecoder
 from connectors.kafka.options import Place
-from connectors.kafka.received import received_objects
+from connectors.kafka.partition import Failures, PartitionConsumer, open_partition
+from connectors.kafka.received import Received
 from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
@@ -53,7 +56,7 @@ class KafkaReader:
         self._until = end
         self._decoder = decoder
         self._notes = notes
-        self._consumer: Any = None
+        self._consumer: PartitionConsumer | None = None
         self._offset: int | None = None
         self._end: int | None = None
         self._reads = False
@@ -68,10 +71,9 @@ class KafkaReader:
         while not self._pending:
             if self.finished:
                 return None
-            messages = self._messages(min(max_rows, _MOST_AT_ONCE))
-            if not messages:
+            received = self._messages(min(max_rows, _MOST_AT_ONCE))
+            if received is None:
                 return None
-            received = received_objects(self._topic, self._partition, messages, self._decoder.wants_headers)
             self._take(int(received.offsets[0]), self._decoder.decode(received))
         return self._pending.take(max_rows)
 
@@ -83,52 +85,49 @@ class KafkaReader:
             self._pending.put(rows, given)
             self._pending_from = offset
 
-    def _messages(self, most: int) -> list[Any]:
-        """What there is, in order; nothing when all has been read. Waits for what is there and on its way."""
-        self._start_reading()
+    def _messages(self, most: int) -> Received | None:
+        """What there is, in order; None when all has been read. Waits for what is there and on its way."""
+        consumer = self._start_reading()
         until = time.monotonic() + _ARRIVAL_SECONDS
         wait = 0.0
         while True:
             with client.told(self._servers):
-                given = self._consumer.consume(most, wait)
-            messages = self._received(given)
-            if messages or self._all_given or self._all_read():
-                return messages
-            if time.monotonic() > until:
-                return []
+                given, failures = consumer.receive(most, wait, self._decoder.wants_headers)
+            received = self._received(given, failures)
+            if len(received):
+                return received
+            if self._all_given or self._all_read(consumer) or time.monotonic() > until:
+                return None
             wait = _STEP_SECONDS
 
-    def _received(self, given: list[Any]) -> list[Any]:
-        """The messages among what the client has given, up to the end; notes how far that is."""
+    def _received(self, given: Received, failures: Failures) -> Received:
+        """What the client has given, up to the end; notes how far that is."""
         assert self._offset is not None
         offset = self._offset
-        errors = [m for m in given if m.error() is not None]
-        messages = [m for m in given if m.error() is None] if errors else given
-        for told in errors:
-            error = told.error()
-            if client.is_end(error):
+        for code, place, text in failures:
+            if client.is_end(code):
                 # What lies before it are marks of transactions.
-                self._high = max(self._high, told.offset())
-                offset = max(offset, told.offset())
-            elif client.is_gone(error):
+                self._high = max(self._high, place)
+                offset = max(offset, place)
+            elif client.is_gone(code):
                 raise self._gone()
-            elif error.fatal() or not error.retriable():
+            else:
                 raise ConnectorError(
-                    f"{self._topic}, partition {self._partition}, at {self._servers}: {error.str()}", code="E3131"
+                    f"{self._topic}, partition {self._partition}, at {self._servers}: {text}", code="E3131"
                 )
-        if messages:
-            offset = max(offset, messages[-1].offset() + 1)
+        if len(given):
+            offset = max(offset, int(given.offsets[-1]) + 1)
         if self._end is not None and offset > self._end:
-            messages = [m for m in messages if m.offset() < self._end]
+            given = given.take(np.flatnonzero(given.offsets < self._end))
             offset = max(self._end, 0)
         self._offset = offset
-        return messages
+        return given
 
     def fetch_end_offset(self) -> None:
         """Asks the broker: what it has sent so far tells of the moment before."""
-        if self._reads:
+        if self._reads and self._consumer is not None:
             with client.told(self._servers):
-                self._high = max(self._high, client.offsets_there(self._consumer, self._topic, self._partition)[1])
+                self._high = max(self._high, self._consumer.offsets_there(client.ANSWER_SECONDS)[1])
 
     def _gone(self) -> ConnectorError:
         return ConnectorError(
@@ -138,9 +137,9 @@ class KafkaReader:
             "start the job anew with --fresh, or let the topic keep more",
         )
 
-    def _all_read(self) -> bool:
+    def _all_read(self, consumer: PartitionConsumer) -> bool:
         assert self._offset is not None
-        self._high = max(self._high, client.known_end(self._consumer, self._topic, self._partition))
+        self._high = max(self._high, consumer.known_end())
         return self._offset >= self._high
 
     @property
@@ -149,26 +148,30 @@ class KafkaReader:
 
     def _settle(self) -> None:
         """Where to begin and where to end, once."""
-        if self._consumer is None:
-            self._consumer = client.consumer(self._properties)
         if self._offset is not None:
             return
-        known = (self._consumer, self._properties, self._topic, self._partition)
-        self._offset = client.offset_of(*known, self._begin, end=False)
-        if self._until.mode != "unbounded":
-            self._end = client.offset_of(*known, self._until, end=True)
+        asked = client.consumer(self._properties)
+        try:
+            known = (asked, self._properties, self._topic, self._partition)
+            self._offset = client.offset_of(*known, self._begin, end=False)
+            if self._until.mode != "unbounded":
+                self._end = client.offset_of(*known, self._until, end=True)
+        finally:
+            asked.close()
 
-    def _start_reading(self) -> None:
+    def _start_reading(self) -> PartitionConsumer:
         self._settle()
-        if self._reads:
-            return
         assert self._offset is not None
-        with client.told(self._servers):
-            low, self._high = client.offsets_there(self._consumer, self._topic, self._partition)
-            if not low <= self._offset <= self._high:
-                raise self._gone()
-            client.assigned(self._consumer, self._topic, self._partition, self._offset)
-        self._reads = True
+        if self._consumer is None:
+            self._consumer = open_partition(self._properties, self._topic, self._partition)
+        if not self._reads:
+            with client.told(self._servers):
+                low, self._high = self._consumer.offsets_there(client.ANSWER_SECONDS)
+                if not low <= self._offset <= self._high:
+                    raise self._gone()
+                self._consumer.assign(self._offset)
+            self._reads = True
+        return self._consumer
 
     @property
     def finished(self) -> bool:
@@ -194,7 +197,8 @@ class KafkaReader:
     def checkpoint_complete(self, position: Any) -> None:
         """A checkpoint holds a position: the group is told."""
         if self._notes and self._consumer is not None and position is not None:
-            client.commit(self._consumer, self._topic, self._partition, int(position["offset"]))
+            with client.told(self._servers):
+                self._consumer.commit(int(position["offset"]))
 
     def close(self) -> None:
         if self._consumer is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from runtime.core.errors import InternalError
 from runtime.kernels.native.abi import ABI
 
-__all__ = ["Kernel", "kernel"]
+__all__ = ["Kernel", "beside_kernels", "kernel"]
 
 _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 """Bits of `ndarray.flags.num`."""
@@ -144,3 +145,18 @@ def kernel(name: str, parameters: str) -> Kernel | None:
             int8, `b` bool, `x` of any type, its size then in bytes; a capital letter says that it is written.
     """
     return None if _library is None else Kernel(name, _library[f"sqlengine_{name}"], parameters)
+
+
+def beside_kernels(name: str, arguments: Sequence[Any]) -> Callable[..., int] | None:
+    """A function of the library that is no kernel: it gets addresses that another library gave, which nobody can check. Only
+    what talks to that library may call it. None where there is no library.
+
+    Args:
+        arguments: their types in ctypes.
+    """
+    if _library is None:
+        return None
+    function = _library[name]
+    function.argtypes = list(arguments)
+    function.restype = ctypes.c_int64
+    return function
