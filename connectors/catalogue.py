@@ -18,6 +18,7 @@ CONNECTORS = {
     "memory": "connectors.memory.refusal:MEMORY",
     "nexmark": "connectors.nexmark.table:NEXMARK",
     "postgres": "connectors.postgres.table:POSTGRES",
+    "postgres-cdc": "connectors.postgres.cdc.table:POSTGRES_CDC",
     "print": "connectors.printing.table:PRINT",
     "python-input": "connectors.pushed.refusal:PYTHON_INPUT",
     "sqlite": "connectors.sqlite.table:SQLITE",

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,11 +36,15 @@ _RETRIES = Retries(8, 0.1, 10.0, jitter=0.5)
 class Fetched:
     """What came of a split: rows, and the position behind them, a JSON value. None instead of rows says that all that was
     there has been given, and that the fetching goes on; the position may have moved all the same. `rejected`: what is
-    rejected where these rows are, and told when they are given."""
+    rejected where these rows are, and told when they are given.
+
+    `within`: the position behind the first `n` of these rows, for rows that do not come again as they were from the position
+    before them on."""
 
     rows: ChangelogBatch | pa.RecordBatch | None
     after: Any
     rejected: Sequence[RejectedRow] = ()
+    within: Callable[[int], Any] | None = None
 
 
 class Fetching(Protocol):
@@ -63,6 +67,7 @@ class _Part:
     before: Any
     after: Any
     rejected: Sequence[RejectedRow]
+    within: Callable[[int], Any] | None = None
 
 
 class PrefetchingReader:
@@ -153,8 +158,11 @@ class PrefetchingReader:
             return [part.rows for part in self._waiting]
 
     def position(self) -> dict[str, Any]:
-        if self._current is not None:
-            return {"at": self._current.before, "rows": self._pending.taken}
+        current, taken = self._current, self._pending.taken
+        if current is not None:
+            if current.within is not None and taken:
+                return {"at": current.within(taken), "rows": 0}
+            return {"at": current.before, "rows": taken}
         return {"at": self._at, "rows": self._skip}
 
     def seek(self, position: Any) -> None:
@@ -269,7 +277,7 @@ class PrefetchingReader:
             if rows is None:
                 self._answered = max(self._answered, asked)
             if rows is not None and len(rows):
-                self._waiting.append(_Part(rows, before, fetched.after, fetched.rejected))
+                self._waiting.append(_Part(rows, before, fetched.after, fetched.rejected, fetched.within))
                 self._bytes += rows.nbytes
             elif self._waiting and not fetched.rejected:
                 self._waiting[-1].after = fetched.after

@@ -221,8 +221,11 @@ def rows_of(table: MemoryTable) -> list[ChangelogBatch]:
 
 
 def _figures(view: MaintainedView) -> object:
-    """What is the same as long as the state of a view is."""
-    return [(v.rows_in, v.rows_out, v.watermark, v.input_watermark) for v in view.job.dataflow.vertices], view.ended
+    """What is the same as long as the state of a view is. A source over a connector may also get on without rows, and is to
+    be told of it: a log that nobody needs any more."""
+    positions = [source.position() for source in view.job.inputs] if view.outside else []
+    rows = [(v.rows_in, v.rows_out, v.watermark, v.input_watermark) for v in view.job.dataflow.vertices]
+    return rows, positions, view.ended
 
 
 def _state(view: MaintainedView, *, saved: bool, complete: bool, image: bool = False) -> EpochState:

@@ -69,6 +69,7 @@ class MaintainedView:
     rests: bool = False
     """Whether it ends with its first answer: it is computed again, by another job, when somebody says so."""
     _stepping: bool = False
+    _reached: object = None
 
     @property
     def may_wait(self) -> bool:
@@ -114,6 +115,12 @@ class MaintainedView:
         if self.job.finished and not waits_for_time(self.job):
             self.close()
         return moved
+
+    def got_on(self) -> bool:
+        """Whether its sources have got on since this was asked last: without a row, too, a checkpoint may be worth it, so that
+        a log of theirs is needed no more."""
+        before, self._reached = self._reached, [source.reached for source in self.job.inputs]
+        return self._reached != before
 
     def look_ahead(self) -> None:
         """See what is `due`, after an epoch and where its state was restored."""

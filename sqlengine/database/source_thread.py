@@ -147,6 +147,8 @@ class SourceThread:
                     self._views.on_moved()
                     return True
                 self._views.on_complete()
+                if view.got_on():
+                    self._views.on_moved()
                 seconds = None if view.ended else _least(view.job.idle_for())
         view.waits = seconds is not FULL_WAIT_SECONDS
         self._agenda.put(view, seconds)
