@@ -43,6 +43,7 @@ CATALOGS = {
     "confluent-registry": "connectors.schema_registry.catalog:CONFLUENT_REGISTRY",
     "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",
     "iceberg": "connectors.iceberg.catalog:ICEBERG_CATALOG",
+    "jdbc": "connectors.jdbc.catalog:JDBC_CATALOG",
     "postgres": "connectors.postgres.catalog:POSTGRES_CATALOG",
     "sqlite": "connectors.sqlite.catalog:SQLITE_CATALOG",
 }

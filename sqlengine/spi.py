@@ -120,7 +120,14 @@ from runtime.spi.abilities import (
     TellsPushDown,
     TellsStoredColumns,
 )
-from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable, MakesTables
+from runtime.spi.catalog import (
+    CatalogFactory,
+    CatalogRequest,
+    ForeignCatalog,
+    ForeignTable,
+    KnowsOtherNames,
+    MakesTables,
+)
 from runtime.spi.format import (
     Decoded,
     DecodedMessages,
@@ -242,6 +249,7 @@ __all__ = [
     "Field",
     "ForeignCatalog",
     "ForeignTable",
+    "KnowsOtherNames",
     "MakesTables",
     "Format",
     "FormatError",

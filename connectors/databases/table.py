@@ -7,7 +7,7 @@ system's.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,7 @@ from connectors.databases.writing import EpochWriter, TransactionWriter
 from connectors.kit.commits import CommittingWriter, EpochCommits
 from connectors.kit.predicates import Condition, as_conditions
 from connectors.kit.prefetch import Fetched, PrefetchingReader
-from runtime.core.changelog import APPEND, ChangelogMode
+from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr
@@ -70,7 +70,7 @@ class DatabaseTable:
         """Rows from a position on, in an order that is the same each time (`Fetching`)."""
 
     @abstractmethod
-    def commits(self, job: str) -> EpochCommits:
+    def commits(self, job: str) -> EpochCommits[Iterable[ChangelogBatch]]:
         """Where rows and numbers are written in one transaction."""
 
     @abstractmethod

@@ -12,11 +12,13 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from connectors.databases.making import cannot_change, column_definitions
 from connectors.databases.options import TABLE
 from connectors.options import TableOptions
 from connectors.postgres.address import ADDRESS_OPTIONS, Address, read_address
+from connectors.postgres.columns import spelled
 from connectors.postgres.commits import EPOCHS
-from connectors.postgres.connection import connected, run, telling
+from connectors.postgres.connection import connected, literal, quoted, run, telling
 from connectors.postgres.described import Relation, described
 from connectors.postgres.table import SCHEMA, table_names, table_options
 from runtime.core.errors import UnavailableError
@@ -77,6 +79,27 @@ class Database:
     def table(self, schema: str, name: str) -> Relation:
         return self.ask(lambda connection: described(connection, schema, name))
 
+    def create(self, schema: str, name: str, table: ForeignTable) -> None:
+        """Make a table, with its comments, or nothing of it."""
+        place = f"{quoted(schema)}.{quoted(name)}"
+        columns = column_definitions("PostgreSQL", table, quoted, spelled)
+        comments = {f"TABLE {place}": table.comment} if table.comment else {}
+        comments |= {f"COLUMN {place}.{quoted(column)}": text for column, text in table.column_comments.items()}
+
+        def made(connection: Any) -> None:
+            with connection.transaction():
+                run(connection, f"CREATE TABLE {place} ({columns})")
+                for what, text in comments.items():
+                    run(connection, f"COMMENT ON {what} IS {literal(text)}")
+
+        self.ask(made)
+
+    def drop(self, schema: str, name: str) -> None:
+        self.run(f"DROP TABLE IF EXISTS {quoted(schema)}.{quoted(name)}")
+
+    def run(self, statement: str) -> None:
+        self.ask(lambda connection: run(connection, statement))
+
 
 def foreign(relation: Relation, options: Mapping[str, str]) -> ForeignTable:
     """A table of the database as one of the engine."""
@@ -104,6 +127,21 @@ class PostgresCatalog:
     def table(self, database: str, name: str) -> ForeignTable:
         options = {"connector": "postgres", **self._options, SCHEMA.key: database, TABLE.key: name}
         return foreign(self._database.table(database, name), options)
+
+    def create_database(self, name: str) -> None:
+        self._database.run(f"CREATE SCHEMA {quoted(name)}")
+
+    def drop_database(self, name: str) -> None:
+        self._database.run(f"DROP SCHEMA {quoted(name)}")
+
+    def create_table(self, database: str, name: str, table: ForeignTable) -> None:
+        self._database.create(database, name, table)
+
+    def drop_table(self, database: str, name: str) -> None:
+        self._database.drop(database, name)
+
+    def change_table(self, database: str, name: str, before: ForeignTable, after: ForeignTable) -> None:
+        raise cannot_change("PostgreSQL", "columns of tables")
 
 
 def described_table(request: TableRequest, connector: str = "postgres") -> ForeignTable:

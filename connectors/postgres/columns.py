@@ -20,6 +20,7 @@ from runtime.core.types import (
     INT,
     SMALLINT,
     STRING,
+    STRING_LENGTH,
     DataType,
     TypeRoot,
     array,
@@ -30,7 +31,7 @@ from runtime.core.types import (
     varchar,
 )
 
-__all__ = ["Column", "digits_of", "staged_type"]
+__all__ = ["Column", "digits_of", "spelled", "staged_type"]
 
 _R = TypeRoot
 _PLAIN = {
@@ -41,6 +42,8 @@ _READ_AS = {"oid": ("int8", BIGINT), "xid": ("text", STRING), "name": ("text", S
 _LENGTH_HEAD = 4
 """Type modifiers of lengths count their own head."""
 _MOST_DIGITS = 38
+_LONGEST = 10_485_760
+"""The most characters of VARCHAR."""
 _MICROS, _MILLIS = 6, 3
 _UNWRITABLE = frozenset({"bit", "varbit"})
 """Whose casts cut off."""
@@ -66,6 +69,27 @@ def staged_type(type_: DataType) -> str | None:
         inner = staged_type(type_.children[0])
         return None if inner is None or inner.endswith("[]") else f"{inner}[]"
     return _STAGED.get(type_.root)
+
+
+def spelled(type_: DataType) -> str | None:
+    """The type there that has the values of a type here, for CREATE TABLE; None when there is none."""
+    plain = staged_type(type_)
+    match type_.root:
+        case _R.ARRAY:
+            inner = spelled(type_.children[0])
+            return None if plain is None or inner is None else f"{inner}[]"
+        case _R.DECIMAL:
+            return f"numeric({type_.precision}, {type_.scale})"
+        case _R.CHAR:
+            return f"char({type_.precision})"
+        case _R.VARCHAR if type_.precision < STRING_LENGTH:
+            return f"varchar({type_.precision})" if type_.precision <= _LONGEST else "text"
+        case _R.TIME:
+            return f"time({min(type_.precision, _MILLIS)})"
+        case _R.TIMESTAMP | _R.TIMESTAMP_LTZ:
+            return f"{plain}({type_.precision})" if type_.precision <= _MICROS else None
+        case _:
+            return plain
 
 
 def digits_of(type_: DataType) -> int:

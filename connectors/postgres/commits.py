@@ -16,7 +16,7 @@ import pyarrow as pa
 from connectors.databases.newest import newest_by_key
 from connectors.postgres.bulk import BulkConnection
 from connectors.postgres.columns import staged_type
-from connectors.postgres.connection import connected, quoted, run, telling
+from connectors.postgres.connection import connected, literal, quoted, run, telling
 from connectors.postgres.described import Relation, described
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FencedError
@@ -166,7 +166,7 @@ class PostgresCommits(PostgresTransactions):
     def commit(self, number: int, batches: Iterable[ChangelogBatch]) -> None:
         schema = quoted(self._table.names[0])
         self._transaction(
-            f"UPDATE {schema}.{quoted(EPOCHS)} SET epoch = {int(number)} WHERE job = {_text(self._job)} "
+            f"UPDATE {schema}.{quoted(EPOCHS)} SET epoch = {int(number)} WHERE job = {literal(self._job)} "
             f"AND writer = '{self._me}' AND epoch < {int(number)} RETURNING epoch",
             batches,
         )
@@ -197,10 +197,6 @@ def _type(schema: Schema, name: str):
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names))
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _arrow(names: Sequence[str], schema: Schema) -> pa.Schema:

@@ -9,7 +9,7 @@ from typing import Any, LiteralString, cast
 from connectors.postgres.address import Address
 from runtime.core.errors import ConnectorError, UnavailableError
 
-__all__ = ["SETTINGS", "answered", "connected", "quoted", "refused", "run", "telling"]
+__all__ = ["SETTINGS", "answered", "connected", "literal", "quoted", "refused", "run", "telling"]
 
 _PASSING = ("08", "40", "53", "55P03", "57P01", "57P02", "57P03", "57P05", "25P03")
 """States of SQL that pass: no connection, deadlocks and serialization, no room for more, locks, servers that start or stop."""
@@ -109,6 +109,11 @@ def answered(address: Address, query: str, arguments: Sequence[Any] = ()) -> lis
     """The rows of a short answer: names, counts."""
     with telling(address), connected(address) as connection:
         return run(connection, query, arguments).fetchall()
+
+
+def literal(value: str) -> str:
+    """A text as PostgreSQL reads it."""
+    return "'" + value.replace("'", "''") + "'"
 
 
 def quoted(name: str) -> str:

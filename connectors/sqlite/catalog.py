@@ -5,8 +5,10 @@ CREATE CATALOG shop WITH ('type' = 'sqlite', 'path' = 'shop.db')
 
 from __future__ import annotations
 
+from connectors.databases.making import cannot_change, column_definitions
 from connectors.databases.options import TABLE
 from connectors.options import TableOptions
+from connectors.sqlite.columns import quoted, spelled
 from connectors.sqlite.database import Relation, connected, described, table_names, telling
 from connectors.sqlite.table import PATH, sqlite_options
 from runtime.core.schema import Field, Schema
@@ -35,6 +37,24 @@ class SqliteCatalog:
 
     def table(self, database: str, name: str) -> ForeignTable:
         return _foreign(self._path, name, {"connector": "sqlite", PATH.key: self._path, TABLE.key: name})
+
+    def create_table(self, database: str, name: str, table: ForeignTable) -> None:
+        columns = column_definitions("SQLite", table, quoted, spelled)
+        with telling(self._path), connected(self._path, "rw") as connection:
+            connection.execute(f"CREATE TABLE {quoted(name)} ({columns})")
+
+    def create_database(self, name: str) -> None:
+        raise cannot_change("SQLite", "databases")
+
+    def drop_database(self, name: str) -> None:
+        raise cannot_change("SQLite", "databases")
+
+    def change_table(self, database: str, name: str, before: ForeignTable, after: ForeignTable) -> None:
+        raise cannot_change("SQLite", "columns of tables")
+
+    def drop_table(self, database: str, name: str) -> None:
+        with telling(self._path), connected(self._path, "rw") as connection:
+            connection.execute(f"DROP TABLE IF EXISTS {quoted(name)}")
 
 
 def _foreign(path: str, name: str, options: dict[str, str]) -> ForeignTable:

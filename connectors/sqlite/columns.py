@@ -26,6 +26,7 @@ from runtime.core.types import (
     INT,
     SMALLINT,
     STRING,
+    STRING_LENGTH,
     TINYINT,
     DataType,
     TypeRoot,
@@ -35,7 +36,7 @@ from runtime.core.types import (
     varchar,
 )
 
-__all__ = ["Column", "bound", "may_read", "may_write", "quoted", "typed"]
+__all__ = ["Column", "bound", "may_read", "may_write", "quoted", "spelled", "typed"]
 
 _R = TypeRoot
 _DECLARED = re.compile(r"\s*([A-Za-z_ ]*?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*")
@@ -103,6 +104,27 @@ class Column:
     def compared(self, source: str, wanted: DataType) -> str:
         """In a form that compares as the engine does."""
         return self.asked(source, wanted) if wanted.root in _WORDS else source
+
+
+def spelled(type_: DataType) -> str | None:
+    """The type there that keeps the values of a type here, for CREATE TABLE; None when there is none."""
+    match type_.root:
+        case _R.DECIMAL:
+            return f"DECIMAL({type_.precision}, {type_.scale})" if type_.precision <= _EXACT_DIGITS else None
+        case _R.CHAR | _R.VARCHAR:
+            return f"VARCHAR({type_.precision})" if type_.precision < STRING_LENGTH else "TEXT"
+        case _R.BINARY | _R.VARBINARY:
+            return "BLOB"
+        case _R.TIMESTAMP | _R.TIMESTAMP_LTZ if type_.precision > 6:
+            return None
+        case _R.TIMESTAMP_LTZ:
+            return "TIMESTAMPTZ"
+        case _R.DOUBLE | _R.FLOAT:
+            return "DOUBLE"
+        case _ if type_.root in _INTEGERS | {_R.BOOLEAN, _R.DATE, _R.TIME, _R.TIMESTAMP}:
+            return type_.root.value
+        case _:
+            return None
 
 
 def may_read(there: Column, wanted: DataType) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from runtime.core.options import Option
 from runtime.core.schema import Schema
 
-__all__ = ["CatalogFactory", "CatalogRequest", "ForeignCatalog", "ForeignTable", "MakesTables"]
+__all__ = ["CatalogFactory", "CatalogRequest", "ForeignCatalog", "ForeignTable", "KnowsOtherNames", "MakesTables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,15 @@ class MakesTables(Protocol):
     def change_table(self, database: str, name: str, before: ForeignTable, after: ForeignTable) -> None:
         """ALTER TABLE, one change at a time. A column that has the place and the type of another one is that under another
         name."""
+        ...
+
+
+@runtime_checkable
+class KnowsOtherNames(Protocol):
+    """A foreign catalog whose tables have more names than those that it lists."""
+
+    def listed(self, name: str) -> str:
+        """The name under which a table is listed."""
         ...
 
 

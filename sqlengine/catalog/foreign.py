@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Field, Schema
 from runtime.core.secrets import refers
-from runtime.spi.catalog import ForeignCatalog, ForeignTable, MakesTables
+from runtime.spi.catalog import ForeignCatalog, ForeignTable, KnowsOtherNames, MakesTables
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
 from sqlengine.catalog.objects import CatalogTable, ObjectPath, PhysicalColumn
 
@@ -121,12 +121,15 @@ def foreign_catalog(name: str, comment: str | None, options: dict[str, str], inn
             comment=found.comment,
         )
 
+    fold = inner.listed if isinstance(inner, KnowsOtherNames) else str
+
     def database(called: str) -> Database:
         objects: ForeignNames[CatalogObject] = ForeignNames(
             lambda: list(inner.tables(called)),
             lambda found: table(called, found),
             system,
             hint,
+            fold,
             refusal=refusal,
             changes=None if makes is None else _Tables(makes, called),
         )

@@ -236,3 +236,52 @@ def test_partitions_heirs_and_views(t_env: TableEnvironment, postgres: PostgresD
     assert rows(t_env, "SHOW TABLES IN pg.public") == [("child",), ("kept",), ("parent",), ("parted",), ("seen",)]
     for table, found in (("parted", (20, 190)), ("parent", (2, 3)), ("seen", (20, 380)), ("kept", (2, 3))):
         assert rows(t_env, f"SELECT COUNT(*), SUM(k) FROM pg.public.{table}") == [found]
+
+
+def test_tables_that_are_made_there(t_env: TableEnvironment, shop: PostgresDatabase) -> None:
+    connected(t_env, shop)
+    run(
+        t_env,
+        "CREATE TABLE pg.public.made (id INT NOT NULL, name VARCHAR(5) COMMENT 'it''s', at TIMESTAMP(3), n ARRAY<INT>, "
+        "PRIMARY KEY (id) NOT ENFORCED) COMMENT 'made here'",
+    )
+    run(t_env, "INSERT INTO pg.public.made VALUES (1, 'a', TIMESTAMP '2020-01-01 00:00:00.123', ARRAY[1])")
+    shown = rows(t_env, "SHOW CREATE TABLE pg.public.made")[0][0]
+    assert "VARCHAR(5)" in shown and "TIMESTAMP(3)" in shown and "PRIMARY KEY (`id`)" in shown and "it''s" in shown
+    run(t_env, "CREATE TABLE pg.public.dear AS SELECT name, price FROM pg.public.items WHERE price > 4")
+    assert shop.rows("SELECT * FROM dear ORDER BY 1") == [("item 3", 4.5), ("item 4", 6), ("item 5", 7.5)]
+    for statement, message in (
+        ("CREATE TABLE pg.public.bad (a MAP<INT, INT>)", "E1627 a table of PostgreSQL cannot have the type MAP"),
+        ("CREATE TABLE pg.public.bad (a INT) WITH ('x' = 'y')", "E1627 .*the option 'x'"),
+        ("CREATE TABLE pg.public.bad (a INT, b AS a + 1)", "E1627 .*computed"),
+        ("ALTER TABLE pg.public.items ADD (b INT)", "E1627 columns of tables of PostgreSQL"),
+        ("CREATE TABLE pg.public.items (a INT)", "E14"),
+        ("CREATE TABLE pg.public.bad AS SELECT name, 1 / (id - id) AS x FROM pg.public.items", "E"),
+    ):
+        with pytest.raises(SqlEngineError, match=message):
+            run(t_env, statement)
+    assert ("bad",) not in rows(t_env, "SHOW TABLES IN pg.public")
+    run(t_env, "DROP TABLE pg.public.dear")
+    run(t_env, "CREATE DATABASE pg.fresh")
+    run(t_env, "CREATE TABLE pg.fresh.t (a INT)")
+    run(t_env, "INSERT INTO pg.fresh.t VALUES (1)")
+    assert shop.rows("SELECT a FROM fresh.t") == [(1,)]
+    assert rows(t_env, "SHOW TABLES IN pg.public") == [("items",), ("made",)]
+
+
+def test_flinks_catalog(t_env: TableEnvironment, shop: PostgresDatabase) -> None:
+    shop.run("CREATE SCHEMA stock", "CREATE TABLE stock.places (id INT)", "INSERT INTO stock.places VALUES (7)")
+    base = shop.url.rpartition("/")[0]
+    run(
+        t_env,
+        f"CREATE CATALOG pg WITH ('type' = 'jdbc', 'base-url' = 'jdbc:{base}', 'default-database' = '{shop.name}', "
+        f"'username' = 'postgres', 'password' = '{PASSWORD}')",
+    )
+    run(t_env, "USE CATALOG pg")
+    assert (shop.name,) in rows(t_env, "SHOW DATABASES")
+    assert rows(t_env, "SHOW TABLES") == [("items",), ("stock.places",)]
+    assert rows(t_env, "SELECT * FROM `stock.places`") == [(7,)]
+    for name in ("items", "`public.items`"):
+        assert rows(t_env, f"SELECT COUNT(*) FROM {name}") == [(5,)]
+    run(t_env, "INSERT INTO `stock.places` VALUES (8)")
+    assert rows(t_env, f"SELECT SUM(id) FROM pg.{shop.name}.`stock.places`") == [(15,)]

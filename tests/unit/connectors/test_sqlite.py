@@ -272,3 +272,14 @@ def test_paths_that_a_server_allows(tmp_path: Path, shop: str) -> None:
             with pytest.raises(SqlEngineError, match="E1801"):
                 t_env.execute_sql(f"CREATE TABLE t (id INT) WITH ({options}, 'table-name' = 'items')")
                 t_env.execute_sql("SELECT * FROM t").to_arrow()
+
+
+def test_tables_that_are_made_there(shop: str) -> None:
+    with TableEnvironment.create() as t_env:
+        t_env.execute_sql(f"CREATE CATALOG shop WITH ('type' = 'sqlite', 'path' = '{shop}')")
+        t_env.execute_sql("CREATE TABLE shop.main.made AS SELECT id, name, price, made FROM shop.main.items").wait()
+        assert rows(t_env, "SELECT * FROM shop.main.made") == rows(
+            t_env, "SELECT id, name, price, made FROM shop.main.items"
+        )
+        with pytest.raises(SqlEngineError, match="E1627 a table of SQLite cannot have the type DECIMAL"):
+            t_env.execute_sql("CREATE TABLE shop.main.bad (a DECIMAL(20, 2))")
