@@ -21,6 +21,7 @@ CONNECTORS = {
     "postgres-cdc": "connectors.postgres.cdc.table:POSTGRES_CDC",
     "print": "connectors.printing.table:PRINT",
     "python-input": "connectors.pushed.refusal:PYTHON_INPUT",
+    "redis": "connectors.redis.table:REDIS",
     "sqlite": "connectors.sqlite.table:SQLITE",
     "upsert-kafka": "connectors.kafka.upsert:UPSERT_KAFKA",
     "values": "connectors.values.table:VALUES",

@@ -8,9 +8,10 @@ import pytest
 
 from tests.servers.kafka import kafka
 from tests.servers.postgres import postgres, postgres_server
+from tests.servers.redis import redis, redis_server
 from tests.servers.s3 import s3_server
 
-__all__ = ["postgres", "postgres_server"]
+__all__ = ["postgres", "postgres_server", "redis", "redis_server"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

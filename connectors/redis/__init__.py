@@ -1,0 +1,1 @@
+"""Redis: hashes by key, and streams."""
