@@ -25,7 +25,7 @@ __all__ = ["ABSENT_CONNECTORS", "ABSENT_FORMATS", "AbsentTable", "absent_table",
 
 _BOUNDED_NAMES = """
 cassandra clickhouse delta doris faker hbase-1.4 hbase-2.2 hive hudi kudu maxcompute mongodb odps
-paimon redis starrocks
+paimon starrocks
 """
 _BOUNDED = frozenset(_BOUNDED_NAMES.split())
 _STREAMS_NAMES = """
