@@ -9,6 +9,7 @@ __all__ = ["CATALOGS", "CONNECTORS", "FORMATS", "MODELS", "standard_registry"]
 CONNECTORS = {
     "blackhole": "connectors.blackhole.table:BLACKHOLE",
     "datagen": "connectors.datagen.table:DATAGEN",
+    "delta": "connectors.delta.table:DELTA",
     "duckdb": "connectors.duckdb_file.table:DUCKDB",
     "filesystem": "connectors.filesystem.table:FILESYSTEM",
     "iceberg": "connectors.iceberg.table:ICEBERG",
@@ -42,6 +43,7 @@ FORMATS = {
 }
 CATALOGS = {
     "confluent-registry": "connectors.schema_registry.catalog:CONFLUENT_REGISTRY",
+    "delta": "connectors.delta.catalog:DELTA_CATALOG",
     "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",
     "iceberg": "connectors.iceberg.catalog:ICEBERG_CATALOG",
     "jdbc": "connectors.jdbc.catalog:JDBC_CATALOG",

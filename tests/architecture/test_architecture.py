@@ -97,6 +97,7 @@ HEAVY = {
     "rocksdict",
     "IPython",
     "pyiceberg",
+    "deltalake",
 }
 
 
