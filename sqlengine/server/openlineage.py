@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from runtime.core.errors import OptionError, code_and_text
 from runtime.core.logs import Log
@@ -34,6 +36,9 @@ from sqlengine.statements.create_text import create_text
 
 __all__ = ["Emitter", "emitting", "sender_of"]
 
+_POSTGRES = re.compile(
+    r"(?:jdbc:)?postgres(?:ql)?://(?:[^/@]*@)?(?P<host>\[[^\]]*\]|[^/:]+)(?::(?P<port>\d+))?/(?P<database>[^?]*)"
+)
 _log = Log("server")
 _PRODUCER = "https://pypi.org/project/sqlengine"
 _SPEC = "https://openlineage.io/spec"
@@ -257,6 +262,12 @@ def _elsewhere(options: Mapping[str, str]) -> dict[str, str] | None:
     """What other systems call the data of a table, as OpenLineage names it."""
     if "topic" in options and (servers := options.get("properties.bootstrap.servers")):
         return {"namespace": f"kafka://{servers.split(',')[0]}", "name": options["topic"]}
+    if (table := options.get("table-name")) and (found := _POSTGRES.match(options.get("url", ""))):
+        schema = options.get("schema-name", "" if "." in table else "public")
+        return {
+            "namespace": f"postgres://{found['host']}:{found['port'] or 5432}",
+            "name": ".".join(part for part in (unquote(found["database"]), schema, table) if part),
+        }
     if path := options.get("path"):
         scheme, separator, rest = shown_value("path", path).partition("://")
         if not separator:

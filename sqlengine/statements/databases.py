@@ -72,7 +72,11 @@ def _create_foreign(statement: st.CreateCatalog, session: Session, kind: str | N
         error.hint = did_you_mean(kind, known) or "there is: " + ", ".join(known)
         raise
     with pointing_at(span):
-        inner = factory.open(CatalogRequest(name, with_secrets(session, options, session.authority)))
+        given = with_secrets(session, options, session.authority)
+        if session.database.outside is not None:
+            # A secret may be an address.
+            session.database.outside.check(given)
+        inner = factory.open(CatalogRequest(name, given))
         session.catalogs.create_catalog(foreign_catalog(name, statement.comment, options, inner), span=span)
     return Result.ok()
 

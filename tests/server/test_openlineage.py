@@ -12,6 +12,7 @@ import pytest
 
 from runtime.core.errors import OptionError
 from sqlengine import SqlEngineWarning, TableEnvironment
+from sqlengine.server import openlineage
 from sqlengine.server.openlineage import Emitter, sender_of
 
 HOME = "default_catalog.default_database"
@@ -111,3 +112,16 @@ def test_a_file_or_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         sender_of(f"http://127.0.0.1:{server.server_port}/api/v1/lineage")("{}")
         server.shutdown()
     assert found == [("Bearer k3y", b"{}")]
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"url": "postgresql://u:p@db:6000/my%20shop", "table-name": "t"}, ("postgres://db:6000", "my shop.public.t")),
+        ({"url": "jdbc:postgresql://db/shop?ssl=true", "table-name": "s.t"}, ("postgres://db:5432", "shop.s.t")),
+        ({"url": "postgresql://db/x", "table-name": "t", "schema-name": "s"}, ("postgres://db:5432", "x.s.t")),
+    ],
+)
+def test_tables_of_databases_have_their_names(options: dict[str, str], name: tuple[str, str]) -> None:
+    found = openlineage._elsewhere(options)
+    assert found is not None and (found["namespace"], found["name"]) == name

@@ -356,6 +356,17 @@ def test_paths_and_hosts(folder: str, tmp_path: Path, env: TableEnvironment) -> 
             assert found == code, options
 
 
+def test_catalogs_whose_host_is_a_secret() -> None:
+    """What a server lets reach is asked with the values of secrets."""
+    with TableEnvironment.create() as env:
+        env.session.database.outside = Outside(("/in",), ("good",))
+        env.execute_sql("CREATE SECRET address AS 'postgresql://evil/x'")
+        env.execute_sql("CREATE SECRET place AS '/out/x.db'")
+        catalog = "CREATE CATALOG c WITH ('type' = "
+        assert code_of(env, f"{catalog}'postgres', 'url' = '${{secret:address}}', 'username' = 'u')") == "E1802"
+        assert code_of(env, f"{catalog}'sqlite', 'path' = '${{secret:place}}')") == "E1801"
+
+
 def test_whole_paths() -> None:
     for path, whole in (
         ("s3a://bucket/a/../b//c/./d/", "s3://bucket/b/c/d"),
