@@ -32,6 +32,7 @@ __all__ = [
     "SupportsOverwrite",
     "SupportsPartitionDiscovery",
     "SupportsProjection",
+    "SupportsRelease",
     "SupportsReplacement",
     "SupportsRereading",
     "SupportsRowOffsets",
@@ -226,6 +227,17 @@ class SupportsRereading(Protocol):
     @property
     def readable_again(self) -> bool:
         """Whether another reader gets the rows that one has had, with these options."""
+        ...
+
+
+@runtime_checkable
+class SupportsRelease(Protocol):
+    """A source for which the system behind it keeps something, such as a replication slot, also while nobody reads:
+    `CALL sys.release`."""
+
+    def release(self) -> Sequence[tuple[str, str]]:
+        """Have it keep nothing more: what it was, kind and name, of each thing that was there. Raises ConnectorError while
+        somebody reads."""
         ...
 
 

@@ -262,6 +262,9 @@ def _elsewhere(options: Mapping[str, str]) -> dict[str, str] | None:
     """What other systems call the data of a table, as OpenLineage names it."""
     if "topic" in options and (servers := options.get("properties.bootstrap.servers")):
         return {"namespace": f"kafka://{servers.split(',')[0]}", "name": options["topic"]}
+    if (table := options.get("table-name")) and (host := options.get("hostname")):
+        place = f"{options.get('database-name', '')}.{options.get('schema-name', 'public')}.{table}"
+        return {"namespace": f"postgres://{host}:{options.get('port', '5432')}", "name": place}
     if (table := options.get("table-name")) and (found := _POSTGRES.match(options.get("url", ""))):
         schema = options.get("schema-name", "" if "." in table else "public")
         return {

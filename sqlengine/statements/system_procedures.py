@@ -22,7 +22,7 @@ from runtime.core.secrets import masked_text
 from runtime.core.types import BIGINT, BOOLEAN, INT, STRING, DataType, timestamp_ltz
 from runtime.local.job import Job
 from runtime.plan.walk import walk_all
-from runtime.spi.abilities import KeepsVersions, SupportsCompaction
+from runtime.spi.abilities import KeepsVersions, SupportsCompaction, SupportsRelease
 from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
 from sqlengine.catalog.objects import CatalogTable
@@ -175,15 +175,19 @@ def _compact(session: Session, table: str, target_size: str = _TARGET) -> Rows:
     return [(found.folder or None, found.before, found.after, found.kept_for_jobs) for found in sink.compact(target)]
 
 
-def _written(table: str, session: Session) -> tuple[CatalogTable, SinkTable | None]:
-    """A table by name, and it as a sink; None for one in memory."""
+def _named(table: str, session: Session) -> CatalogTable:
+    """A table by name."""
     statement = parse_statement(f"DESCRIBE {path_sql(table)}")
     assert isinstance(statement, st.Describe)
     thing = session.catalogs.get(statement.name.parts)
     if not isinstance(thing, CatalogTable):
-        raise CatalogError(
-            f'"{thing.path.name}" is not a table', code="E1409", hint="give the name of a table of files"
-        )
+        raise CatalogError(f'"{thing.path.name}" is not a table', code="E1409", hint="give the name of a table")
+    return thing
+
+
+def _written(table: str, session: Session) -> tuple[CatalogTable, SinkTable | None]:
+    """A table by name, and it as a sink; None for one in memory."""
+    thing = _named(table, session)
     return thing, session.open_sink(thing, {}, live=False) if thing.connector is not None else None
 
 
@@ -214,6 +218,21 @@ def _remove_orphan_files(session: Session, table: str, older_than: dt.datetime, 
             hint="older_than => CURRENT_TIMESTAMP - INTERVAL '3' DAY",
         )
     return [(masked_text(path),) for path in _versioned(table, session).remove_orphan_files(before, bool(dry_run))]
+
+
+def _release(session: Session, table: str) -> Rows:
+    """Have another system keep nothing more for jobs that read a table."""
+    thing = _named(table, session)
+    factory = None if thing.connector is None else session.registry.connectors.get(thing.connector)
+    made = None if factory is None else factory.source
+    source = None if made is None else made(session.request(thing, {}, for_sink=False))
+    if not isinstance(source, SupportsRelease):
+        raise UnsupportedError(
+            f"nobody keeps anything for {thing.path.name}",
+            code="E1604",
+            hint="tables of the connector 'postgres-cdc' have a slot, and perhaps a publication",
+        )
+    return list(source.release())
 
 
 def _jobs(session: Session) -> Iterator[tuple[str, Job]]:
@@ -271,6 +290,7 @@ def procedures() -> Mapping[str, ProcedureDeclaration]:
             _expire_snapshots, {"table": STRING, **older}, {"retain": INT}, {"snapshots": INT, "files_removed": INT}
         ),
         _declare(_remove_orphan_files, {"table": STRING, **older}, dry_run, {"file": STRING}),
+        _declare(_release, {"table": STRING}, {}, {"kind": STRING, "name": STRING}),
         _declare(_savepoint, job, path, {"path": STRING}),
         _declare(_stop_job, job, {"savepoint": BOOLEAN, "drain": BOOLEAN}, {"job": STRING, "path": STRING}),
     ]

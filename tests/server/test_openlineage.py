@@ -120,6 +120,10 @@ def test_a_file_or_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ({"url": "postgresql://u:p@db:6000/my%20shop", "table-name": "t"}, ("postgres://db:6000", "my shop.public.t")),
         ({"url": "jdbc:postgresql://db/shop?ssl=true", "table-name": "s.t"}, ("postgres://db:5432", "shop.s.t")),
         ({"url": "postgresql://db/x", "table-name": "t", "schema-name": "s"}, ("postgres://db:5432", "x.s.t")),
+        (
+            {"hostname": "db", "database-name": "x", "table-name": "t", "schema-name": "s"},
+            ("postgres://db:5432", "x.s.t"),
+        ),
     ],
 )
 def test_tables_of_databases_have_their_names(options: dict[str, str], name: tuple[str, str]) -> None:

@@ -168,7 +168,7 @@ def read_tuples(messages: Sequence[bytes | memoryview], count: int) -> tuple[npt
     kind, role = octets[starts], octets[np.minimum(starts + _ROLE, len(data) - 1)]
     first, at = _rows(octets, starts + _ROLE, count)
     twice = np.flatnonzero((kind == UPDATE) & (role != NEW))
-    second_role = octets[at[twice]]
+    second_role = octets[np.minimum(at[twice], len(data) - 1)]
     second, at[twice] = _rows(octets, at[twice], count)
     old = np.where(kind == INSERT, role == NEW, (role == WHOLE) | (role == KEY) | ((kind == UPDATE) & (role == NEW)))
     if not (np.isin(kind, (INSERT, UPDATE, DELETE)) & old & (at == ends)).all() or (second_role != NEW).any():

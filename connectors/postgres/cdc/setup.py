@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ __all__ = [
 ]
 
 PLUGIN = "pgoutput"
+_ENDING_SECONDS, _PAUSE_SECONDS = 1.0, 0.02
+"""How long a connection may take to end that was closed just now, and how often it is looked for."""
 _TABLE = """
 SELECT c.oid, c.relkind, c.relreplident, c.relispartition,
   coalesce((SELECT bool_and(p.relreplident = 'f') FROM pg_partition_tree(c.oid) AS t JOIN pg_class AS p ON p.oid = t.relid
@@ -215,17 +218,28 @@ def log_ends(connection: Any) -> tuple[int, int]:
     return lsn_of(rows[0][0]), lsn_of(rows[0][1])
 
 
-def drop_slot(address: Address, slot: str, publication: str | None) -> None:
-    """Remove a slot, if it is there, and a publication, if one is named. Raises UnavailableError E3150 while somebody reads
-    the slot."""
+def drop_slot(address: Address, slot: str, publication: str | None) -> list[tuple[str, str]]:
+    """Remove a slot, and a publication, if one is named: those that were there. Raises UnavailableError E3150 while somebody
+    reads the slot."""
+    found: list[tuple[str, str]] = []
     with telling(address), connected(address) as connection:
-        rows = run(connection, "SELECT active FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchall()
-        if rows and rows[0][0]:
-            raise UnavailableError(f"the slot {slot} is being read", hint="stop the job that reads it first")
+        until = time.monotonic() + _ENDING_SECONDS
+        while rows := run(
+            connection, "SELECT active FROM pg_replication_slots WHERE slot_name = %s", [slot]
+        ).fetchall():
+            if not rows[0][0]:
+                break
+            if time.monotonic() > until:
+                raise UnavailableError(f"the slot {slot} is being read", hint="stop the job that reads it first")
+            time.sleep(_PAUSE_SECONDS)
         if rows:
             run(connection, "SELECT pg_drop_replication_slot(%s)", [slot])
-        if publication is not None:
-            run(connection, f"DROP PUBLICATION IF EXISTS {quoted(publication)}")
+            found.append(("replication slot", slot))
+        there = run(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", [publication or ""]).fetchall()
+        if publication is not None and there:
+            run(connection, f"DROP PUBLICATION {quoted(publication)}")
+            found.append(("publication", publication))
+    return found
 
 
 def _text(value: Any) -> str:

@@ -15,7 +15,7 @@ from connectors.options import TableOptions, physical_part
 from connectors.postgres.cdc.cells import fits
 from connectors.postgres.cdc.options import CDC_OPTIONS, CdcOptions, read_options
 from connectors.postgres.cdc.reader import PostgresCdcReader
-from connectors.postgres.cdc.setup import Followed
+from connectors.postgres.cdc.setup import Followed, drop_slot
 from runtime.core.changelog import APPEND, RETRACT, ChangelogBatch, ChangelogMode, Kinds
 from runtime.core.errors import ConnectorError, OptionError, did_you_mean
 from runtime.core.schema import Schema
@@ -90,6 +90,11 @@ class PostgresCdcSource:
 
     def open(self, split: Split, context: ReadContext) -> PostgresCdcReader:
         return PostgresCdcReader(self, context)
+
+    def release(self) -> list[tuple[str, str]]:
+        """Remove the slot, and the publication that was made with it."""
+        options = self.options
+        return drop_slot(options.address, options.slot, None if options.publication else options.published)
 
     def with_columns(self, names: Sequence[str]) -> PostgresCdcSource:
         return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
