@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from connectors.filesystem.column_reader import refusing_damage
 from connectors.filesystem.files import FileEntry, list_files
 from connectors.filesystem.limits import ReadLimits
 from connectors.filesystem.opening import bare_name, shown_path
 from connectors.filesystem.orc_reader import open_orc
+from connectors.filesystem.packing import COMPRESSION
 from connectors.filesystem.parquet_reader import open_parquet
 from connectors.filesystem.partition_names import partition_values
 from connectors.filesystem.systems.choice import system_of
@@ -26,10 +27,16 @@ from connectors.filesystem.text_file import TextFile
 from connectors.filesystem.unpacking import is_packed
 from connectors.options import FORMAT, PATH
 from runtime.core.errors import ConnectorError, FormatError, OptionError, UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.core.types import BIGINT, DATE, INT, SMALLINT, STRING, DataType, decimal, from_arrow
 from runtime.spi.catalog import ForeignTable
 from runtime.spi.registry import TableRequest
+
+if TYPE_CHECKING:
+    import connectors.filesystem.avro_reader as _avro_reader
+else:
+    _avro_reader = Room("connectors.filesystem.avro_reader")
 
 __all__ = ["infer_files"]
 
@@ -42,6 +49,7 @@ _ENDINGS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ".parquet": ("parquet", {}),
     ".pq": ("parquet", {}),
     ".orc": ("orc", {}),
+    ".avro": ("avro", {}),
 }
 """By the ending of a file's name its format, and the options that go with it."""
 _UNSIGNED = {"uint8": SMALLINT, "uint16": INT, "uint32": BIGINT, "uint64": decimal(20, 0)}
@@ -93,7 +101,7 @@ def _format(request: TableRequest, entries: Sequence[FileEntry]) -> tuple[str, M
     known = [_ENDINGS[ending] for ending in found if ending in _ENDINGS]
     if named is not None:
         return named, known[0][1] if len(found) == 1 and known and known[0][0] == named else {}
-    hint = "say it: 'format' = 'csv', 'json', 'parquet' or 'orc'"
+    hint = "say it: 'format' = 'csv', 'json', 'parquet', 'orc' or 'avro'"
     if len({format_name for format_name, _ in known}) > 1:
         one, other = list(found)[:2]
         raise OptionError(
@@ -132,8 +140,10 @@ def _columns(
         case "orc":
             with refusing_damage(path):
                 return _Found(_of_arrow(list(open_orc(path, system).schema), path), {})
+        case "avro":
+            return _Found(_avro_reader.avro_columns(path, system).fields, {})
         case "csv" | "json":
-            sample = _sample(path, system)
+            sample = _sample(path, system, given.get(COMPRESSION.key, "auto").lower())
             look = csv_columns if format_name == "csv" else json_columns
             try:
                 return _Found(*look(sample, given, time_zone))
@@ -147,7 +157,7 @@ def _columns(
             raise OptionError(
                 f"the columns of files of format '{format_name}' cannot be told",
                 code="E1530",
-                hint="declare the columns; those of csv, json, parquet and orc need not be declared",
+                hint="declare the columns; those of csv, json, parquet, orc and avro need not be declared",
             )
 
 
@@ -163,9 +173,9 @@ def _of_arrow(fields: Sequence[Any], path: str) -> tuple[Field, ...]:
     return tuple(found)
 
 
-def _sample(path: str, system: FileSystem) -> bytes:
+def _sample(path: str, system: FileSystem, packing: str) -> bytes:
     """Whole lines from the front of a file, unpacked."""
-    file = TextFile(path, ReadLimits(), system)
+    file = TextFile(path, ReadLimits(), system, packing)
     try:
         data = file.read(_SAMPLE)
         while len(data) < _SAMPLE and not file.at_end:

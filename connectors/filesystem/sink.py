@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from connectors.filesystem.packing import PackingEncoder, ending_of
 from connectors.filesystem.partition_commit import PartitionCommit, WaitingPartitions
 from connectors.filesystem.partition_names import partition_folder
 from connectors.filesystem.saved_names import with_content
@@ -37,7 +38,7 @@ else:
 
 __all__ = ["FileSink", "FileTaskWriter", "FileWriter"]
 
-_EXTENSION = {"csv": "csv", "orc": "orc", "parquet": "parquet"}
+_EXTENSION = {"avro": "avro", "csv": "csv", "orc": "orc", "parquet": "parquet"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class FileSink:
         rolling: when a file is closed and the next begun.
         commit: how complete partitions are marked; None when they are not.
         format_options: those that the format was made with.
+        packing: how files of text are compressed; `auto` is not at all.
     """
 
     name: str
@@ -63,6 +65,7 @@ class FileSink:
     time_zone: str
     format: Format = field(compare=False)
     format_options: tuple[tuple[str, str], ...] = ()
+    packing: str = "auto"
 
     @property
     def delivery(self) -> Delivery:
@@ -83,6 +86,12 @@ class FileSink:
                 f"the files of {self.name} hold changes, whose order is that of the files",
                 code="E1604",
                 hint="only tables whose format holds rows alone can be compacted",
+            )
+        if self.format.name == "avro" or ending_of(self.packing):
+            raise UnsupportedError(
+                f"the files of {self.name} are Avro, or compressed text, which are not compacted",
+                code="E1604",
+                hint="tables of csv, json, parquet and orc can be",
             )
         if not self.system.local:
             raise UnsupportedError(
@@ -111,7 +120,8 @@ class FileSink:
 
     def encoder(self) -> Encoder:
         """The encoder of a new file."""
-        return self.format.encoder(self.schema.select(tuple(self._stored)), self.time_zone)
+        encoder = self.format.encoder(self.schema.select(tuple(self._stored)), self.time_zone)
+        return PackingEncoder(encoder, self.packing) if ending_of(self.packing) else encoder
 
     def by_folder(self, batch: ChangelogBatch) -> list[tuple[str, ChangelogBatch]]:
         """What files hold of the rows, by folder relative to the root, where it is empty."""
@@ -151,7 +161,7 @@ class FileWriter:
 
     def __init__(self, sink: FileSink, job: str) -> None:
         self._sink = sink
-        extension = _EXTENSION.get(sink.format.name, "jsonl")
+        extension = _EXTENSION.get(sink.format.name, "jsonl") + ending_of(sink.packing)
         self._files = StagedFiles(sink.path, job, sink.rolling, extension, sink.encoder, sink.system)
         self._partitions = None if sink.commit is None else WaitingPartitions(sink.commit, sink.path, sink.system)
 

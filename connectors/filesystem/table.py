@@ -17,6 +17,7 @@ from connectors.filesystem.limits import LIMIT_OPTIONS, ReadLimits, read_limits
 from connectors.filesystem.opening import shown_path
 from connectors.filesystem.orc_reader import OrcFileReader
 from connectors.filesystem.overwrite import OverwritableFileSink
+from connectors.filesystem.packing import COMPRESSION, read_packing
 from connectors.filesystem.parquet_reader import ParquetFileReader
 from connectors.filesystem.partition_names import value_of_folder
 from connectors.filesystem.sink import FileSink
@@ -44,9 +45,11 @@ from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
 
 if TYPE_CHECKING:
+    import connectors.filesystem.avro_reader as _avro_reader
     import connectors.filesystem.inference as _inference
     import connectors.filesystem.remote_reader as _remote_reader
 else:
+    _avro_reader = Room("connectors.filesystem.avro_reader")
     _inference = Room("connectors.filesystem.inference")
     _remote_reader = Room("connectors.filesystem.remote_reader")
 
@@ -73,6 +76,7 @@ SCAN_PARALLELISM = int_option("scan.parallelism", 1, "accepted for compatibility
 _OPTIONS = (
     PATH,
     FORMAT,
+    COMPRESSION,
     MONITOR,
     PATTERN,
     STATISTICS,
@@ -109,6 +113,7 @@ class FileSource:
     report_statistics: bool
     lenient: bool
     limits: ReadLimits
+    packing: str
     format: Format = field(compare=False)
 
     @property
@@ -202,9 +207,14 @@ class FileSource:
 
     def _reader(self, entry: FileEntry, context: ReadContext) -> SourceReader:
         """Of the columns that the file itself holds."""
+        if self.format.name == "avro":
+            chosen = Schema(tuple(self.data[self.data.index_of(n)] for n in self.columns.read))
+            return _avro_reader.AvroFileReader(entry.path, chosen, self.limits, self.system)
         decoder = projected_decoder(self.format, self.data, self.columns.read, self.time_zone)
         reject = context.reject if getattr(self.format, "ignore_parse_errors", False) else None
-        return TextFileReader(entry.path, decoder, self.format.name, reject, limits=self.limits, system=self.system)
+        return TextFileReader(
+            entry.path, decoder, self.format.name, reject, limits=self.limits, system=self.system, packing=self.packing
+        )
 
     def fingerprint(self, position: Any) -> list[int]:
         """See `SupportsChangeDetection`: size in bytes and time of modification in milliseconds."""
@@ -242,7 +252,13 @@ class FileSource:
 
     def _reading(self) -> dict[str, str]:
         """The options that decide which rows are read, and how, and the time zone of texts that have none."""
-        deciding = (PATTERN.key, DEFAULT_PARTITION.key, BAD_FILES.key, *(option.key for option in LIMIT_OPTIONS))
+        deciding = (
+            PATTERN.key,
+            COMPRESSION.key,
+            DEFAULT_PARTITION.key,
+            BAD_FILES.key,
+            *(option.key for option in LIMIT_OPTIONS),
+        )
         found = {k: v for k, v in self.options if k in deciding or k.startswith(self.format.name + ".")}
         zoned = any(f.type.root is TypeRoot.TIMESTAMP_LTZ for f in self.schema)
         return {**found, "time zone": self.time_zone} if zoned else found
@@ -252,7 +268,7 @@ class FileSource:
         ignored; all else is the same value."""
         if getattr(self.format, "ignore_parse_errors", False):
             return False
-        return self.format.name in _COLUMN_FILES or not wide.is_approximate
+        return self.format.name in (*_COLUMN_FILES, "avro") or not wide.is_approximate
 
 
 @dataclass(frozen=True)
@@ -353,6 +369,7 @@ def _source(request: TableRequest) -> FileSource:
         options.get(STATISTICS).upper() != "NONE",
         watched if bad_files == "auto" else bad_files == "skip",
         read_limits(options),
+        read_packing(options, format_),
         format_,
     )
 
@@ -389,7 +406,8 @@ def _sink(request: TableRequest) -> FileSink:
         read_partition_commit(options, request.partitioned_by),
         request.time_zone,
         format_,
-        tuple(sorted((k, v) for k, v in request.options.items() if k.startswith(format_.name + "."))),
+        packing=read_packing(options, format_),
+        format_options=tuple(sorted((k, v) for k, v in request.options.items() if k.startswith(format_.name + "."))),
     )
     # What the format cannot hold is told before a job begins.
     sink.encoder()

@@ -10,7 +10,7 @@ from connectors.filesystem.limits import ReadLimits
 from connectors.filesystem.opening import shown_path
 from connectors.filesystem.systems.local import LOCAL
 from connectors.filesystem.systems.seam import FileStatus, FileSystem
-from connectors.filesystem.unpacking import UNPACKING_FAILURES, Unpacking, is_packed
+from connectors.filesystem.unpacking import UNPACKING_FAILURES, Unpacking, packed_as
 from runtime.core.errors import ConnectorError, FormatError
 from runtime.core.strict_json import counts_of
 
@@ -61,8 +61,15 @@ class TextFile:
         FormatError: E3206 it is not what its name says, or cut off; E3207 it unpacks to more than it may.
     """
 
-    def __init__(self, path: str, limits: ReadLimits = ReadLimits(), system: FileSystem = LOCAL) -> None:  # noqa: B008
+    def __init__(
+        self,
+        path: str,
+        limits: ReadLimits = ReadLimits(),  # noqa: B008
+        system: FileSystem = LOCAL,
+        packing: str = "auto",
+    ) -> None:
         self._path = path
+        self._packing = packing
         self._system = system
         self._limits = limits
         self.stamp = FileStamp(path, self._begin())
@@ -72,9 +79,8 @@ class TextFile:
         self._raw, status = self._system.open(self._path)
         try:
             self._size = status.size
-            self._unpacking = (
-                Unpacking(shown_path(self._path), self._raw, self._limits) if is_packed(self._path) else None
-            )
+            kind = packed_as(self._path, self._packing)
+            self._unpacking = Unpacking(shown_path(self._path), self._raw, self._limits, kind) if kind else None
         except BaseException:
             self._raw.close()
             raise
@@ -108,7 +114,7 @@ class TextFile:
 
     def head(self, most: int) -> bytes:
         """The first bytes. Leaves the reading where it is."""
-        other = TextFile(self._path, self._limits, self._system)
+        other = TextFile(self._path, self._limits, self._system, self._packing)
         try:
             return other.read(most)
         finally:
@@ -130,7 +136,7 @@ class TextFile:
 
         `lone_returns`: a carriage return ends a line without a line feed, too.
         """
-        other = TextFile(self._path, self._limits, self._system)
+        other = TextFile(self._path, self._limits, self._system, self._packing)
         lines, left, last = 0, offset, b""
         try:
             while left > 0 and not other.at_end:
@@ -157,5 +163,5 @@ class TextFile:
         return FormatError(
             f"{shown_path(self._path)} is damaged: {error}",
             code="E3206",
-            hint="its name says how it is compressed: check that it is, and whole",
+            hint="its name says how it is compressed, or the option 'compression': check that it is, and whole",
         )

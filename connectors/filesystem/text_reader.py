@@ -40,6 +40,7 @@ class TextFileReader:
         format_name: for messages.
         limits: longer records are malformed; a compressed file that holds more is an error.
         system: where the file is.
+        packing: how it is compressed; `auto`: as its name says.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class TextFileReader:
         *,
         limits: ReadLimits = ReadLimits(),  # noqa: B008
         system: FileSystem = LOCAL,
+        packing: str = "auto",
     ) -> None:
         self._path = path
         self._decoder = decoder
@@ -59,7 +61,7 @@ class TextFileReader:
         self._reject = reject
         self._block_bytes = block_bytes
         self._most = limits.record
-        self._file = TextFile(path, limits, system)
+        self._file = TextFile(path, limits, system, packing)
         if isinstance(decoder, LimitsRecords):
             decoder.limit_records(limits.record)
         self._closed = False

@@ -1,4 +1,5 @@
-"""The content of compressed files, a piece at a time: `.gz`, `.bz2`, `.xz`, `.zst`, `.deflate`, as Flink has it."""
+"""The content of compressed files, a piece at a time: `.gz`, `.bz2`, `.xz`, `.zst`, `.deflate`, as Flink has it, and `.lz4` and
+`.snappy`."""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ import pyarrow as pa
 from connectors.filesystem.limits import ReadLimits
 from connectors.filesystem.opening import bare_name
 
-__all__ = ["UNPACKING_FAILURES", "Unpacking", "is_packed"]
+__all__ = ["UNPACKING_FAILURES", "Unpacking", "is_packed", "packed_as"]
 
 UNPACKING_FAILURES = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
 """What those who unpack say of damage."""
 
 _READ = 1 << 16
 _GIVEN = 1 << 20
+_MOST_PIECE = 64 << 20
 _LZMA_MEMORY = 128 << 20
 """What unpacking may take: a file of xz says itself how much it needs."""
 
@@ -73,11 +75,11 @@ class _Members:
 
 
 class _Frames:
-    """The content of frames of Zstandard."""
+    """The content of frames of Zstandard or LZ4."""
 
-    def __init__(self, raw: BinaryIO) -> None:
+    def __init__(self, raw: BinaryIO, codec: str) -> None:
         self._raw = raw
-        self._stream = pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd")
+        self._stream = pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec)
 
     @property
     def packed(self) -> int:
@@ -91,14 +93,60 @@ class _Frames:
         return data
 
 
+class _Blocks:
+    """The content of blocks of Snappy, as Hadoop writes them: the size of a block unpacked, then pieces of it, each with its
+    own size before it. Numbers have four bytes, the highest first."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._left = 0
+        """What is missing of the block that was begun."""
+        self.packed = 0
+
+    def piece(self) -> bytes:
+        """See `_Members`."""
+        while not self._left:
+            head = self._raw.read(4)
+            self.packed += len(head)
+            if not head and self.packed:
+                return b""
+            self._left = self._number(head)
+        packed = self._taken(self._number(self._taken(4)))
+        size = shift = 0
+        for byte in packed[:5]:
+            size |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        if not 0 < size <= min(self._left, _MOST_PIECE):
+            raise EOFError("a block has another size than it says")
+        data: bytes = pa.decompress(packed, decompressed_size=size, codec="snappy", asbytes=True)
+        self._left -= size
+        return data
+
+    def _number(self, data: bytes) -> int:
+        if len(data) < 4:
+            raise EOFError("the compressed data ends before its end is marked")
+        return int.from_bytes(data, "big")
+
+    def _taken(self, size: int) -> bytes:
+        if size > _MOST_PIECE:
+            raise EOFError("a block is too large")
+        data = self._raw.read(size)
+        self.packed += len(data)
+        if len(data) < size:
+            raise EOFError("the compressed data ends before its end is marked")
+        return data
+
+
 class Unpacking:
     """The content of a compressed file. Raises one of `UNPACKING_FAILURES` for damage, after all that is before it was
-    given; FormatError E3207 when it holds more than it may."""
+    given; FormatError E3207 when it holds more than it may. `kind`: what `packed_as` gives."""
 
-    def __init__(self, path: str, raw: BinaryIO, limits: ReadLimits) -> None:
+    def __init__(self, path: str, raw: BinaryIO, limits: ReadLimits, kind: str) -> None:
         self._path = path
         self._limits = limits
-        self._pieces = _KINDS[_suffix(path)](raw)
+        self._pieces = _KINDS[kind](raw)
         self._ahead = b""
         self._given = 0
         self._over = False
@@ -138,19 +186,34 @@ class Unpacking:
 
 
 _KINDS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda raw: _Members(raw, lambda: zlib.decompressobj(31), True),
-    ".gzip": lambda raw: _Members(raw, lambda: zlib.decompressobj(31), True),
-    ".bz2": lambda raw: _Members(raw, bz2.BZ2Decompressor, True),
-    ".xz": lambda raw: _Members(raw, lambda: lzma.LZMADecompressor(memlimit=_LZMA_MEMORY), True),
-    ".zst": _Frames,
-    ".deflate": lambda raw: _Members(raw, zlib.decompressobj, False),
+    "bz2": lambda raw: _Members(raw, bz2.BZ2Decompressor, True),
+    "deflate": lambda raw: _Members(raw, zlib.decompressobj, False),
+    "gzip": lambda raw: _Members(raw, lambda: zlib.decompressobj(31), True),
+    "lz4": lambda raw: _Frames(raw, "lz4"),
+    "snappy": _Blocks,
+    "xz": lambda raw: _Members(raw, lambda: lzma.LZMADecompressor(memlimit=_LZMA_MEMORY), True),
+    "zstd": lambda raw: _Frames(raw, "zstd"),
+}
+_ENDINGS = {
+    ".bz2": "bz2",
+    ".deflate": "deflate",
+    ".gz": "gzip",
+    ".gzip": "gzip",
+    ".lz4": "lz4",
+    ".snappy": "snappy",
+    ".xz": "xz",
+    ".zst": "zstd",
+    ".zstd": "zstd",
 }
 
 
-def _suffix(path: str) -> str:
-    return os.path.splitext(bare_name(path))[1].lower()
+def packed_as(path: str, packing: str = "auto") -> str:
+    """How a file is compressed, by its name, or as the option `compression` says; empty when it is not."""
+    if packing != "auto":
+        return packing if packing != "none" else ""
+    return _ENDINGS.get(os.path.splitext(bare_name(path))[1].lower(), "")
 
 
 def is_packed(path: str) -> bool:
     """Whether the name says that the file is compressed."""
-    return _suffix(path) in _KINDS
+    return bool(packed_as(path))

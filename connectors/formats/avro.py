@@ -1,13 +1,14 @@
-"""The format `avro`: each message is a record of Avro, whose schema follows from the columns, as in Flink 2.3."""
+"""The format `avro`: each message is a record of Avro, whose schema follows from the columns, as in Flink 2.3. Files are
+containers with their schema; `filesystem/avro_reader.py` reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
+from connectors.formats.avro_container import CODECS, ContainerDecoder, ContainerEncoder
 from connectors.formats.avro_reading import reading_program
 from connectors.formats.avro_schema import AvroType
 from connectors.formats.avro_types import avro_of, check_avro
@@ -37,6 +38,7 @@ LEGACY = bool_option(
     True,
     "true or false: TIMESTAMP is a point in time in Avro, as TIMESTAMP_LTZ is; false: a timestamp without time zone",
 )
+CODEC = text_option("codec", "SNAPPY", "how the blocks of a file are compressed", CODECS)
 ENCODING = text_option("encoding", "binary", "how records are written; 'json' is not supported", ("binary", "json"))
 
 
@@ -46,8 +48,9 @@ class AvroFormat:
     name = "avro"
     line_based = False
 
-    def __init__(self, legacy: bool, ignore_parse_errors: bool) -> None:
+    def __init__(self, legacy: bool, ignore_parse_errors: bool, codec: str = "SNAPPY") -> None:
         self.legacy = legacy
+        self.codec = codec
         self.ignore_parse_errors = ignore_parse_errors
 
     @property
@@ -63,21 +66,14 @@ class AvroFormat:
         check_avro(schema)
         return AvroEncoder(schema, avro_of(schema, self.legacy))
 
-    def decoder(self, schema: Schema, time_zone: str) -> NoReturn:
-        """Raises UnsupportedError E1643: records of files are within containers."""
-        raise _no_files()
+    def decoder(self, schema: Schema, time_zone: str) -> ContainerDecoder:
+        check_avro(schema)
+        return ContainerDecoder(schema)
 
-    def encoder(self, schema: Schema, time_zone: str) -> NoReturn:
-        """Raises UnsupportedError E1643."""
-        raise _no_files()
-
-
-def _no_files() -> UnsupportedError:
-    return UnsupportedError(
-        "format 'avro' is one of messages, not of files",
-        code="E1643",
-        hint="use the format 'parquet' or 'json' for files",
-    )
+    def encoder(self, schema: Schema, time_zone: str) -> ContainerEncoder:
+        check_avro(schema)
+        written = avro_of(schema, self.legacy)
+        return ContainerEncoder(schema, written, self.codec)
 
 
 class AvroDecoder:
@@ -129,10 +125,13 @@ def _create(options: Mapping[str, str]) -> AvroFormat:
             code="E1643",
             hint="leave 'avro.encoding' out, or use the format 'json'",
         )
-    return AvroFormat(read.get(LEGACY), read.get(IGNORE))
+    return AvroFormat(read.get(LEGACY), read.get(IGNORE), read.get(CODEC).upper())
 
 
-_OPTIONS = (IGNORE, LEGACY, ENCODING)
+_OPTIONS = (IGNORE, LEGACY, ENCODING, CODEC)
 AVRO = FormatFactory(
-    name="avro", document="records of Avro, whose schema follows from the columns", create=_create, options=_OPTIONS
+    name="avro",
+    document="records of Avro, whose schema follows from the columns; files with their schema",
+    create=_create,
+    options=_OPTIONS,
 )

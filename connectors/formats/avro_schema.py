@@ -143,6 +143,8 @@ class _Parser:
 
     def _declared(self, kind: str, told: Mapping[str, Any], space: str, depth: int) -> AvroType:
         name = told.get("name")
+        if name == "" and depth == 0:
+            name = "record"  # polars gives it none
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise BadSchema(f"{_shown(name)} is no name of a type")
         within = told.get("namespace")

@@ -18,6 +18,7 @@ from sqlengine.parse.nodes import FunctionCall, NamedArg
 __all__ = ["FILE_FUNCTIONS", "named_file"]
 
 FILE_FUNCTIONS: Mapping[str, str] = {
+    "READ_AVRO": "avro",
     "READ_CSV": "csv",
     "READ_CSV_AUTO": "csv",
     "READ_JSON": "json",
@@ -34,6 +35,7 @@ _OF_FILES = {
     "regex_pattern": "source.path.regex-pattern",
 }
 _OF_FORMAT: Mapping[str, Mapping[str, str]] = {
+    "avro": {},
     "csv": {
         "allow_comments": "csv.allow-comments",
         "delim": "csv.field-delimiter",
