@@ -17,6 +17,7 @@ CONNECTORS = {
     "kafka": "connectors.kafka.table:KAFKA",
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
     "memory": "connectors.memory.refusal:MEMORY",
+    "nats": "connectors.nats.table:NATS",
     "nexmark": "connectors.nexmark.table:NEXMARK",
     "postgres": "connectors.postgres.table:POSTGRES",
     "postgres-cdc": "connectors.postgres.cdc.table:POSTGRES_CDC",
