@@ -52,6 +52,7 @@ __all__ = [
     "RowField",
     "TimeAttribute",
     "TypeRoot",
+    "UUID",
     "array",
     "char",
     "decimal",
@@ -125,9 +126,9 @@ class DataType(Node):
 
     `precision` is the length of character and binary types, the precision of DECIMAL, TIME and TIMESTAMP; `scale`
     belongs to DECIMAL; `children` are the element type (ARRAY, MULTISET), key and value types (MAP); `fields` belong to
-    ROW. `words` are the class of a structured type (a ROW), the class and serializer of RAW, and the fields that an
-    interval was declared with, `("DAY", "SECOND")`; its `precision` is then that of the first field, and its `scale` the
-    digits of a fraction of seconds.
+    ROW. `words` are the class of a structured type (a ROW), the class and serializer of RAW, the name of a CHAR whose values
+    have one form (UUID), and the fields that an interval was declared with, `("DAY", "SECOND")`; its `precision` is then
+    that of the first field, and its `scale` the digits of a fraction of seconds.
     `time_attribute` marks rowtime and proctime columns: it travels with bare column references and is lost by any
     function.
     """
@@ -197,6 +198,11 @@ class DataType(Node):
         return self.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
 
     @property
+    def is_uuid(self) -> bool:
+        """Whether the texts are identifiers of 36 characters, in their canonical form."""
+        return self.root is TypeRoot.CHAR and bool(self.words)
+
+    @property
     def is_binary(self) -> bool:
         return self.root in (TypeRoot.BINARY, TypeRoot.VARBINARY)
 
@@ -261,6 +267,7 @@ BYTES = DataType(TypeRoot.VARBINARY, STRING_LENGTH)
 BINARY = DataType(TypeRoot.BINARY, 1)
 BITMAP = DataType(TypeRoot.BITMAP)
 VARIANT = DataType(TypeRoot.VARIANT)
+UUID = DataType(TypeRoot.CHAR, 36, words=("UUID",))
 DATE = DataType(TypeRoot.DATE)
 TIME = DataType(TypeRoot.TIME, 0)
 TIMESTAMP = DataType(TypeRoot.TIMESTAMP, 6)
@@ -424,6 +431,8 @@ def _spell(t: DataType) -> str:
             return "STRING" if t.precision == STRING_LENGTH else f"VARCHAR({t.precision})"
         case TypeRoot.VARBINARY:
             return "BYTES" if t.precision == STRING_LENGTH else f"VARBINARY({t.precision})"
+        case TypeRoot.CHAR if t.words:
+            return t.words[0]
         case TypeRoot.CHAR | TypeRoot.BINARY | TypeRoot.TIME | TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return f"{t.root.value}({t.precision})"
         case TypeRoot.DECIMAL:

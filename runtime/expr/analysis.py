@@ -214,7 +214,7 @@ def _harmless(function: str, args: tuple[Expr, ...]) -> bool:
 def cast_can_fail(source: DataType, target: DataType) -> bool:
     """Whether CAST of the pair raises for some values (decimal overflow is NULL, not an error)."""
     if target.is_character or source.root is TypeRoot.NULL:
-        return False
+        return target.is_uuid and not source.is_uuid
     if TypeRoot.VARIANT in (source.root, target.root):
         return source.root is not target.root
     if source.is_nested:

@@ -105,7 +105,7 @@ def _merge(a: DataType, b: DataType) -> DataType | None:
 def _merge_strings(a: DataType, b: DataType) -> DataType:
     fixed = a.root if a.root in (_R.CHAR, _R.BINARY) else b.root
     if a.root is b.root and a.precision == b.precision:
-        return a
+        return a.with_(words=())
     varying = _R.VARBINARY if fixed in (_R.BINARY, _R.VARBINARY) else _R.VARCHAR
     return DataType(varying, max(a.precision, b.precision))
 

@@ -318,7 +318,7 @@ def _check(made: Node) -> None:
 _LENGTHS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY})
 _FRACTIONS = frozenset({TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.INTERVAL_SECOND})
 _INTERVALS = frozenset({TypeRoot.INTERVAL_SECOND, TypeRoot.INTERVAL_MONTH})
-_WORDS = {TypeRoot.ROW: (0, 1), TypeRoot.RAW: (2,), **dict.fromkeys(_INTERVALS, (0, 1, 2))}
+_WORDS = {TypeRoot.ROW: (0, 1), TypeRoot.RAW: (2,), TypeRoot.CHAR: (0, 1), **dict.fromkeys(_INTERVALS, (0, 1, 2))}
 _CHILDREN = {TypeRoot.ARRAY: 1, TypeRoot.MULTISET: 1, TypeRoot.MAP: 2}
 
 
@@ -339,6 +339,8 @@ def _check_type(type_: DataType) -> None:
     if len(type_.children) != _CHILDREN.get(root, 0) or (type_.fields and root is not TypeRoot.ROW):
         raise Wrong(f"{root.value} has other parts than these")
     if len(type_.words) not in _WORDS.get(root, (0,)):
+        raise Wrong(f"{root.value} has other words than these")
+    if root is TypeRoot.CHAR and type_.words and (type_.words, precision) != (("UUID",), 36):
         raise Wrong(f"{root.value} has other words than these")
     if type_.time_attribute is not None and not type_.is_timestamp:
         raise Wrong(f"{root.value} is no {type_.time_attribute.value}")

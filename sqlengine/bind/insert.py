@@ -305,7 +305,8 @@ class _Insertion:
                 span=span,
                 hint="add it to the column list",
             )
-        if self.assigning is not None and column.type.is_character and not wanted.is_character:
+        text = column.type.is_character and (not wanted.is_character or (wanted.is_uuid and not column.type.is_uuid))
+        if self.assigning is not None and text:
             return self._assigned(self.assigning, name, column.ref(), wanted, span)
         if not implicit_cast(column.type.materialized(), wanted):
             raise self._mismatch(name, column.type, wanted, span)

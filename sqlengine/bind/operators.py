@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from runtime.core.errors import Span, TypeMismatchError, with_article
-from runtime.core.types import BOOLEAN, STRING, DataType, TypeRoot
+from runtime.core.types import BOOLEAN, STRING, UUID, DataType, TypeRoot
 from runtime.expr.function import FunctionRegistry
-from runtime.expr.nodes import TRUE, Call, Expr, InList, Literal
+from runtime.expr.nodes import TRUE, Call, Cast, Expr, InList, Literal, Parameter
 from runtime.expr.typing import common_type, comparison_type, resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to
 from sqlengine.bind.constants import ConstantColumn, constant_column, constant_list
@@ -65,6 +65,7 @@ def scalar_function(functions: FunctionRegistry, name: str, args: Sequence[Expr]
 
 def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Expr:
     """`left operator right` in the type in which the two can be compared; E1304 when there is none."""
+    left, right = _as_uuid(left, right.type, span), _as_uuid(right, left.type, span)
     common = comparison_type(left.type, right.type)
     if common is None and operator in _ORDERING:
         common = _number_of_text(left.type, right.type)
@@ -89,6 +90,17 @@ def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Exp
     sides = (_side(left, common, span), _side(right, common, span))
     nullable = operator not in _NEVER_NULL and any(s.type.nullable for s in sides)
     return Call(operator, sides, BOOLEAN.with_nullable(nullable), span=span)
+
+
+def _as_uuid(value: Expr, other: DataType, span: Span | None) -> Expr:
+    """A text of the statement, or a parameter, that is compared with an identifier is one, in whatever form it is written."""
+    if not other.is_uuid or value.type.is_uuid:
+        return value
+    if isinstance(value, Parameter) and value.type.root is TypeRoot.NULL:
+        return value.with_(type=UUID)
+    if isinstance(value, Literal | Parameter) and value.type.is_character:
+        return Cast(value, UUID.with_nullable(value.type.nullable), span=span)
+    return value
 
 
 def _number_of_text(left: DataType, right: DataType) -> DataType | None:
@@ -328,7 +340,7 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
     written = tree.expressions
     if len(written) == 1 and isinstance(written[0], ConstantRows):
         value = binder.bind(tree.this)
-        found = _in_constants(value, written[0], binder, span_of(tree))
+        found = None if value.type.is_uuid else _in_constants(value, written[0], binder, span_of(tree))
         if found is not None:
             return found
         (row,) = written[0].rows()
@@ -344,7 +356,7 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
         ]
         return matches[0] if len(matches) == 1 else _logical("OR", matches, span)
     value = binder.bind(tree.this)
-    items = [binder.bind(item) for item in written]
+    items = [_as_uuid(binder.bind(item), value.type, span) for item in written]
     common = common_type([value.type, *(i.type for i in items)])
     if common is None:
         kind = _kind_of_items(value.type, [i.type for i in items])

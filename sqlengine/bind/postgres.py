@@ -265,7 +265,11 @@ def _type_name(binder: ExpressionRules, args: list[Expr], span: Span | None) -> 
     type_, dimensions = args[0].type, ""
     while type_.root is _R.ARRAY:
         (type_,), dimensions = type_.children, "[]"
-    name = _NAMES.get(type_.root, str(type_.materialized().with_nullable(True)).lower()) + dimensions
+    name = (
+        "uuid"
+        if type_.is_uuid
+        else _NAMES.get(type_.root, str(type_.materialized().with_nullable(True)).lower()) + dimensions
+    )
     return Literal(name, char(len(name)).not_null())
 
 

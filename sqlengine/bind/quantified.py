@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from planner.logical.nodes import Aggregate, Filter, LogicalNode
 from runtime.core.errors import BindError, Span, TypeMismatchError, with_article
-from runtime.core.types import BIGINT, BOOLEAN, INT, TypeRoot, array
+from runtime.core.types import BIGINT, BOOLEAN, INT, STRING, TypeRoot, array
 from runtime.expr.nodes import (
     AggregateCall,
     Call,
@@ -27,6 +27,7 @@ from runtime.expr.nodes import (
     ColumnRef,
     Expr,
     Literal,
+    Parameter,
     SubqueryExpr,
     SubqueryKind,
     fresh_column,
@@ -86,6 +87,10 @@ def _of_array(binder: ExpressionRules, tree: exp.Binary, every: bool) -> Expr:
         values = written_array(written, array(operand.type.materialized().with_nullable(True)))
     else:
         values = binder.bind(written)
+        if isinstance(values, Parameter) and values.type.root is TypeRoot.NULL:
+            element = operand.type.materialized().with_nullable(True)
+            values = values.with_(type=array(STRING if element.is_uuid else element))
+            values = cast_to(values, array(element)) if element.is_uuid else values
     if values.type.root is not TypeRoot.ARRAY:
         raise TypeMismatchError(
             f"ANY and ALL compare with a query or an array, and this is {with_article(values.type.with_nullable(True))}",

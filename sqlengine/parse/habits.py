@@ -17,7 +17,7 @@ __all__ = ["FOREIGN", "TYPES", "syntax_hint", "type_hint"]
 
 TYPES = {
     "VARCHAR2": "STRING", "NVARCHAR": "STRING", "NVARCHAR2": "STRING", "CLOB": "STRING",
-    "CHARACTER_VARYING": "STRING", "UUID": "STRING", "JSON": "STRING, which the JSON functions read",
+    "CHARACTER_VARYING": "STRING", "JSON": "STRING, which the JSON functions read",
     "JSONB": "STRING, which the JSON functions read", "ENUM": "STRING",
     "NUMBER": "DECIMAL(precision, scale), or BIGINT", "MONEY": "DECIMAL(19, 2)",
     "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "LONG": "BIGINT", "SHORT": "SMALLINT",

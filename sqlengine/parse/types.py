@@ -54,6 +54,7 @@ _OF_POSTGRES: dict[str, DataType] = {
     "FLOAT8": types.DOUBLE,
     "BOOL": types.BOOLEAN,
     "BYTEA": types.BYTES,
+    "UUID": types.UUID,
 }
 """PostgreSQL's names of types that mean nothing else here."""
 _LATER = {

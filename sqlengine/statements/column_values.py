@@ -15,7 +15,7 @@ from sqlengine.catalog.objects import CatalogTable, PhysicalColumn
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import Session
 
-__all__ = ["added_values", "check_values", "refuse_from_query"]
+__all__ = ["added_values", "check_identifiers", "check_values", "refuse_from_query"]
 
 
 def check_values(table: CatalogTable, session: Session) -> None:
@@ -75,4 +75,15 @@ def _check_open(column: PhysicalColumn, open_rows: bool) -> None:
             f'the column "{column.name}" has other values each time, and an epoch is open that has changed rows',
             code="E1607",
             hint="END EPOCH first",
+        )
+
+
+def check_identifiers(table: CatalogTable, span: Span) -> None:
+    """Raise UnsupportedError E1600 for identifiers (UUID) in a table with a connector, whose texts nobody checks."""
+    wrong = next((c.name for c in table.columns if isinstance(c, PhysicalColumn) and c.type.is_uuid), None)
+    if table.connector is not None and wrong is not None:
+        raise UnsupportedError(
+            f'the column "{wrong}" of a table with a connector cannot be UUID',
+            span=span,
+            hint="make it a STRING, and CAST it AS UUID where it is read",
         )

@@ -152,6 +152,7 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
         if statement.follows:
             _check_goes_on(statement.query, session)
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
+    _column_values.check_identifiers(table, statement.name.span)
     if session.catalogs.maker(table) is None:
         _check_options(table, session, statement.options)
     if table.connector is not None and not any(isinstance(c, PhysicalColumn) for c in table.columns):
@@ -367,8 +368,7 @@ def _place_of_watermark(statement: st.CreateTable | None) -> Span | None:
 
 
 def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) -> CatalogTable:
-    """The new table's parts over those of the source, by the merge matrix of CREATE TABLE LIKE (Flink docs, CREATE:
-    LIKE)."""
+    """The new table's parts over those of the source, by the merge matrix of Flink's CREATE TABLE LIKE."""
     source = session.catalogs.get(like.source.parts, like.source.span)
     if isinstance(source, CatalogView):
         raise CatalogError(

@@ -306,3 +306,7 @@ SELECT make_time(1, 2, 3), make_timestamp(2024, 1, 2, 3, 4, 5.5), make_timestamp
 SELECT '2024-03-01 10:00'::timestamp, '10:00'::time, timestamp '2024-03-01 10:00';
 SELECT pg_typeof(1), pg_typeof('a'::text), pg_typeof(1.5), pg_typeof(ARRAY[1]), pg_typeof(ARRAY['a']);
 SELECT (date '2024-01-01', date '2024-02-01') OVERLAPS (date '2024-01-15', date '2024-03-01');
+-- identifiers
+SELECT 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'::uuid, uuid '{a0eebc999c0b4ef8bb6d6bb9bd380a11}', 'a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11'::uuid::text;
+SELECT 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid = 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid IN ('A0EEBC999C0B4EF8BB6D6BB9BD380A11'), length(gen_random_uuid()::text), pg_typeof(gen_random_uuid());
+SELECT u, count(*) FROM (VALUES ('b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid), ('{B0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}'::uuid), ('10eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid), (NULL)) AS t (u) GROUP BY u ORDER BY u;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from decimal import Decimal
 
 import psycopg
@@ -257,6 +258,25 @@ def test_call_gives_the_rows_of_a_procedure(client: psycopg.Connection) -> None:
     client.execute("CREATE PROCEDURE fill AS 'tests.unit.environment.procedures_of_users.Fill' LANGUAGE PYTHON")
     assert client.execute("CALL fill(2)").fetchone() == (2,)
     assert client.execute("SELECT COUNT(*) FROM rows_of").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_identifiers_and_lists(client: psycopg.Connection, binary: bool) -> None:
+    one, two = uuid.uuid4(), uuid.uuid4()
+    client.execute("CREATE TABLE marked (id uuid PRIMARY KEY, n int)")
+    client.execute("INSERT INTO marked VALUES (%b, 1), (%t, 2)", (one, str(two).upper()))
+    assert client.execute("SELECT id FROM marked WHERE id = %s", (two,), binary=binary).fetchall() == [(two,)]
+    assert client.execute("SELECT n FROM marked WHERE id = ANY(%s)", ([one],), binary=binary).fetchall() == [(1,)]
+    assert client.execute("SELECT id FROM marked WHERE n = ANY(%s)", ([2, 5],), binary=binary).fetchall() == [(two,)]
+    assert client.execute("SELECT ARRAY[id, NULL] FROM marked WHERE n = 1", binary=binary).fetchall() == [
+        ([one, None],)
+    ]
+    with client.cursor() as cursor, cursor.copy("COPY marked FROM STDIN") as copy:
+        copy.write_row(("{" + one.hex.upper() + "}", 7))
+    assert client.execute("SELECT n FROM marked WHERE id = %s", (one,)).fetchall() == [(7,)]
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+        client.execute("INSERT INTO marked VALUES ('none', 1)")
+    client.execute("DROP TABLE marked")
 
 
 def test_what_postgresql_says_of_names_and_values(client: psycopg.Connection) -> None:

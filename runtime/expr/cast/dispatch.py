@@ -15,7 +15,7 @@ from runtime.expr.cast.nested import convert_nested
 from runtime.expr.cast.numbers import boolean_to_number, number_to_boolean, number_to_number
 from runtime.expr.cast.parse_numbers import text_to_boolean, text_to_number
 from runtime.expr.cast.parse_times import text_to_date, text_to_time, text_to_timestamp
-from runtime.expr.cast.text import fit_binary, fit_text, to_text
+from runtime.expr.cast.text import fit_binary, fit_text, to_text, to_uuid
 from runtime.expr.cast.times import in_range, time_to_time
 from runtime.expr.columns import as_array, integers_of, validity
 from runtime.expr.function import EvalContext, Value
@@ -71,6 +71,8 @@ def convert(array: pa.Array, source: DataType, target: DataType, time_zone: str)
         return _variants.from_variant(array, target)
     if target.root is _R.VARIANT:
         return _variants.to_variant(array, source)
+    if target.is_uuid:
+        return to_uuid(to_text(array, source, time_zone))
     if target.is_character:
         return Converted(fit_text(to_text(array, source, time_zone), target))
     if source.is_nested:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from runtime.core.rooms import Room
 from runtime.core.types import INT, DataType, TypeRoot
+from runtime.expr.cast.conversion import Converted, failing
 from runtime.expr.cast.float_text import float_text
 from runtime.expr.columns import from_numpy, integers_of, validity
 from runtime.expr.zones import instant_to_local
@@ -217,6 +218,25 @@ def fit_text(texts: pa.Array, target: DataType) -> pa.Array:
     if length == 0:
         return pc.utf8_slice_codeunits(texts, 0, 0)
     return pc.utf8_rpad(pc.utf8_slice_codeunits(texts, 0, length), length, " ")
+
+
+_DIGITS = r"^(?:[0-9a-f]{4}-?){7}[0-9a-f]{4}$"
+_CANONICAL = r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+
+
+def to_uuid(texts: pa.Array) -> Converted:
+    """Identifiers in their canonical form: lower case, with four hyphens. As in PostgreSQL they may be in capitals, stand in
+    braces, and have a hyphen behind any four digits, or none."""
+    canonical = pc.fill_null(pc.match_substring_regex(texts, _CANONICAL), True)
+    if pc.all(canonical).as_py():
+        return Converted(texts)
+    written = pc.replace_substring_regex(pc.utf8_lower(pc.utf8_trim_whitespace(texts)), r"^\{(.*)\}$", r"\1")
+    good = pc.fill_null(pc.match_substring_regex(written, _DIGITS), True)
+    digits = pc.replace_substring(written, "-", "")
+    found = pc.replace_substring_regex(digits, r"^(.{8})(.{4})(.{4})(.{4})(.{12})$", r"\1-\2-\3-\4-\5")
+    if pc.all(good).as_py():
+        return Converted(found)
+    return failing(found, ~good.to_numpy(zero_copy_only=False))
 
 
 def fit_binary(array: pa.Array, target: DataType) -> pa.Array:

@@ -29,7 +29,7 @@ __all__ = ["HEADER", "PostgresGrammar"]
 
 _OF_TYPE = frozenset(
     ("INT", "INTEGER", "INT2", "INT4", "INT8", "BIGINT", "SMALLINT", "NUMERIC", "DECIMAL", "REAL", "FLOAT4", "FLOAT8",
-     "BOOL", "BOOLEAN", "TEXT", "VARCHAR", "JSON", "JSONB", "BYTEA", "TIMESTAMPTZ", "TIMESTAMP")
+     "BOOL", "BOOLEAN", "TEXT", "VARCHAR", "JSON", "JSONB", "BYTEA", "TIMESTAMPTZ", "TIMESTAMP", "UUID")
 )  # fmt: skip
 """Types that may stand before a text in quotes, as in `jsonb '{}'`."""
 HEADER = "-- dialect: postgres\n"
@@ -229,7 +229,7 @@ class PostgresGrammar(OperatorGrammar):
             value = self.place(operator_call("PG_TIME_TEXT", value), start)
         elif target.is_integer:
             value = self.place(operator_call("PG_ROUNDED", value), start)
-        elif target.is_character and not literal:
+        elif target.is_character and not target.is_uuid and not literal:
             value = self.place(operator_call("PG_TEXT", value), start)
         return named(exp.Cast(this=value, to=spec), name, weak=weak)
 

@@ -17,7 +17,7 @@ NO_NAME = "?column?"
 _TYPES = {
     "INT": "int4", "BIGINT": "int8", "SMALLINT": "int2", "DOUBLE": "float8", "FLOAT": "float4", "DECIMAL": "numeric",
     "BOOLEAN": "bool", "STRING": "text", "DATE": "date", "TIME": "time", "TIMESTAMP": "timestamp",
-    "TIMESTAMP_LTZ": "timestamptz", "BYTES": "bytea", "VARIANT": "jsonb", "CHAR": "bpchar", "VARCHAR": "varchar",
+    "TIMESTAMP_LTZ": "timestamptz", "BYTES": "bytea", "UUID": "uuid", "VARIANT": "jsonb", "CHAR": "bpchar", "VARCHAR": "varchar",
 }  # fmt: skip
 _AFTER = (exp.Filter, exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 

@@ -19,7 +19,6 @@ PLAIN: dict[str, DataType] = {
     "JSONB": types.VARIANT,
 }
 REFUSED = {
-    "UUID": "use text",
     "MONEY": "use numeric(12, 2)",
     "INET": "use text",
     "CIDR": "use text",

@@ -6,6 +6,7 @@ once; only arrays of wide DECIMALs are made value by value.
 
 from __future__ import annotations
 
+import binascii
 import decimal as python_decimal
 import struct
 from collections.abc import Callable
@@ -122,6 +123,14 @@ def _jsonb(column: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(pa.scalar(b"\x01", pa.binary()), _as_it_is(column), pa.scalar(b"", pa.binary()))
 
 
+def _uuid(column: pa.Array) -> pa.Array:
+    """The 16 bytes that the digits write."""
+    digits = pc.replace_substring(pc.fill_null(column, "0" * 32), "-", "")
+    data = binascii.unhexlify("".join(digits.to_pylist()))
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(column), [None, pa.py_buffer(data)])
+    return pc.if_else(column.is_valid(), fixed.cast(pa.binary()), pa.scalar(None, pa.binary()))
+
+
 def _array(column: pa.Array, element: PgType) -> pa.Array:
     """One dimension from 1 on; an empty array has none. Elements stand behind their lengths."""
     column = column.cast(pa.list_(column.type.value_type)) if not pa.types.is_list(column.type) else column
@@ -159,4 +168,5 @@ _BINARIES: dict[str, Callable[[pa.Array], pa.Array]] = {
     "timestamptz": _timestamp,
     "interval": _interval,
     "jsonb": _jsonb,
+    "uuid": _uuid,
 }

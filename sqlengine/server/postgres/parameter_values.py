@@ -10,6 +10,7 @@ import datetime as dt
 import decimal
 import re
 import struct
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +104,7 @@ _TEXTS: dict[str, Callable[[str], Any]] = {
     "float8": float,
     "numeric": _numeric,
     "bytea": _bytes,
+    "uuid": lambda text: str(uuid.UUID(text.strip())),
     "date": _date,
     "time": lambda text: dt.time.fromisoformat(text.strip()),
     "timestamp": _timestamp,
@@ -145,6 +147,8 @@ def _from_binary(data: bytes, type_: PgType) -> Any:
             return dt.timedelta(days=days, microseconds=micros)
         case "bytea":
             return data
+        case "uuid":
+            return str(uuid.UUID(bytes=data))
         case "jsonb":
             if data[:1] != b"\x01":
                 raise ValueError("version")

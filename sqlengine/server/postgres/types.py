@@ -100,6 +100,8 @@ def type_of(type_: DataType) -> PgType:
     if type_.root is TypeRoot.ARRAY:
         element = type_of(type_.children[0])
         return TYPES["jsonb"] if element.element is not None else ARRAYS[element.array]
+    if type_.is_uuid:
+        return TYPES["uuid"]
     if type_.root is TypeRoot.VARCHAR and type_.precision == STRING_LENGTH:
         return TYPES["text"]
     return TYPES[_SCALARS.get(type_.root, "text")]
