@@ -19,7 +19,7 @@ from tests.servers.postgres import PostgresDatabase
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
 
-ROWS = 200 * (KILLS + 2)
+ROWS = 80 * (KILLS + 2)
 
 
 def test_a_killed_job_writes_each_row_once(postgres: PostgresDatabase, tmp_path: Path, warm: WarmProcess) -> None:

@@ -40,7 +40,7 @@ def shown(database: PostgresDatabase, table: PostgresTable) -> list[Any]:
 
 
 class TestInserts(SinkContract):
-    steps = ((PostgresCommits, "last"), (PostgresCommits, "commit"))
+    steps = ((PostgresCommits, "commit"),)
     seeds = 2
 
     @pytest.fixture
@@ -158,18 +158,17 @@ def test_the_server_goes_away(postgres: PostgresDatabase) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize(
-    ("there", "message"),
-    [
-        ("id INT", "E3163 .* has no column name"),
-        ("id SMALLINT, name INT", "E3163 column name of .* is integer there, which may not hold every STRING"),
-        ("id TEXT, name TEXT", "E3163 column id of .* is text there, which may not hold every INT"),
-    ],
-)
-def test_tables_with_other_columns(postgres: PostgresDatabase, there: str, message: str) -> None:
-    postgres.run(f"CREATE TABLE other ({there})")
-    with pytest.raises(ConnectorError, match=message):
-        table_of(postgres, "other", SCHEMA).open_writer("job").recover([])
+def test_tables_with_other_columns(postgres: PostgresDatabase) -> None:
+    for place, (there, message) in enumerate(
+        (
+            ("id INT", "E3163 .* has no column name"),
+            ("id SMALLINT, name INT", "E3163 column name of .* is integer there, which may not hold every STRING"),
+            ("id TEXT, name TEXT", "E3163 column id of .* is text there, which may not hold every INT"),
+        )
+    ):
+        postgres.run(f"CREATE TABLE other{place} ({there})")
+        with pytest.raises(ConnectorError, match=message):
+            table_of(postgres, f"other{place}", SCHEMA).open_writer("job").recover([])
 
 
 def test_values_that_do_not_fit(postgres: PostgresDatabase) -> None:

@@ -90,8 +90,8 @@ class TestSource(SourceContract):
 
 
 class TestSink(SinkContract):
-    steps = ((SqliteCommits, "last"), (SqliteCommits, "commit"), (SqliteTransactions, "_put"))
-    seeds = 4
+    steps = ((SqliteCommits, "commit"), (SqliteTransactions, "_put"))
+    seeds = 2
 
     @pytest.fixture(params=[(), ("id",)], ids=["inserts", "upserts"])
     def make(
@@ -164,30 +164,23 @@ def test_a_file_that_has_changed(tmp_path: Path) -> None:
         list(table.fetched(position, threading.Event()))
 
 
-@pytest.mark.parametrize(
-    ("type_", "value"),
-    [
-        ("INT", "'text'"),
-        ("INT", "3000000000"),
-        ("INT", "1.5"),
-        ("DOUBLE", "'text'"),
-        ("BOOLEAN", "2"),
-        ("DATE", "20200101"),
-        ("TIMESTAMP", "'yesterday'"),
-        ("DECIMAL(5, 2)", "12345.6"),
-        ("DECIMAL(5, 2)", "0.123"),
-        ("TEXT", "x'ff'"),
-        ("BLOB", "'text'"),
-    ],
-)
-def test_values_of_another_kind(tmp_path: Path, type_: str, value: str) -> None:
+OF_ANOTHER_KIND = (
+    ("INT", "'text'"), ("INT", "3000000000"), ("INT", "1.5"), ("DOUBLE", "'text'"), ("BOOLEAN", "2"), ("DATE", "20200101"),
+    ("TIMESTAMP", "'yesterday'"), ("DECIMAL(5, 2)", "12345.6"), ("DECIMAL(5, 2)", "0.123"), ("TEXT", "x'ff'"), ("BLOB", "'text'"),
+)  # fmt: skip
+
+
+def test_values_of_another_kind(tmp_path: Path) -> None:
     """SQLite keeps anything in any column."""
     path = str(tmp_path / "x.db")
-    run(path, f"CREATE TABLE t (id INT, strange {type_})", f"INSERT INTO t VALUES (1, {value})")
+    columns = [f"strange{i} {type_}" for i, (type_, _) in enumerate(OF_ANOTHER_KIND)]
+    values = ", ".join(value for _, value in OF_ANOTHER_KIND)
+    run(path, f"CREATE TABLE t (id INT, {', '.join(columns)})", f"INSERT INTO t VALUES (1, {values})")
     with TableEnvironment.create() as t_env:
         t_env.execute_sql(f"CREATE CATALOG s WITH ('type' = 'sqlite', 'path' = '{path}')")
-        with pytest.raises(SqlEngineError, match="E3164"):
-            t_env.execute_sql("SELECT * FROM s.main.t").to_arrow()
+        for i in range(len(columns)):
+            with pytest.raises(SqlEngineError, match=f"E3164 .*strange{i}|E3164 .*UTF-8"):
+                t_env.execute_sql(f"SELECT strange{i} FROM s.main.t").to_arrow()
         assert t_env.execute_sql("SELECT id FROM s.main.t").to_arrow().to_pylist() == [{"id": 1}]
 
 
