@@ -37,6 +37,7 @@ examples:
   sqlengine serve --web 127.0.0.1:8080 shop/          also a page for browsers, and a REST API
   sqlengine serve --state 127.0.0.1:9069 shop/        also rows and state by key (sqlengine.state.StateClient)
   sqlengine serve --standby /mnt/shop/                on two machines: one serves, the other follows when it is gone
+  sqlengine serve --replica-of postgresql://db1:5433  a read replica of another server
   psql -h 127.0.0.1 -p 5433 -U sqlengine              connects
 
 exit status: 0 stopped by Ctrl-C or SIGTERM, 1 it could not start, 2 wrong usage"""
@@ -92,6 +93,11 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
         action="store_true",
         help="while another server has the database, wait, and take over when that is gone; the same command on each machine",
     )
+    serve.add_argument(
+        "--replica-of",
+        metavar="URI",
+        help="show what another server has, postgresql://ann@db1:5433,db2:5433, and change nothing",
+    )
     serve.add_argument("--init", metavar="FILE", help="run this file of SQL first")
     serve.add_argument("--users", metavar="FILE", help="who may connect, and with which password")
     serve.add_argument("--tls-cert", metavar="FILE", help="the certificate that connections are encrypted with (PEM)")
@@ -135,6 +141,7 @@ def add_serve_arguments(serve: argparse.ArgumentParser, add_options: Callable[[a
                 args.otel,
                 args.audit,
                 args.standby,
+                args.replica_of,
             ),
             options,
         ),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import sqlengine.roles.roles as _roles
     from sqlengine.database.durable import Durable
     from sqlengine.database.folder.changes import Definition, Place
+    from sqlengine.database.replica_state import ReplicaState
     from sqlengine.roles.outside import Outside
 else:
     _histories = Room("sqlengine.database.histories")
@@ -137,6 +138,8 @@ class Database:
         self.known_roles: _roles.Roles | None = None
         """What `roles` is, once somebody has asked for it."""
         self._sequences: _sequences.Sequences | None = None
+        self.replica: ReplicaState | None = None
+        """The database that it follows; None: it is one of its own."""
         self.outside: Outside | None = None
         """Which paths and hosts may be reached; None: all."""
         self._numbers = itertools.count(_FIRST)

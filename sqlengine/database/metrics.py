@@ -21,6 +21,7 @@ from runtime.local.rejected import RejectedRows
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.freshness import ages
 from sqlengine.database.jobs import Jobs
+from sqlengine.database.replica_state import REPLICA_METRICS
 from sqlengine.database.views import Views
 
 __all__ = ["METRICS", "METRICS_SCHEMA", "metrics_table", "session_samples"]
@@ -70,6 +71,7 @@ METRICS = (
     VIEW_LATENCY,
     TABLE_ROWS,
     TABLE_BYTES,
+    *REPLICA_METRICS,
     CPU,
     MEMORY,
 )

@@ -7,6 +7,7 @@
     system.operators     the operators of each job: rows, state, time
     system.checkpoints   the checkpoints of the jobs that have any
     system.history       the tables and views of which the past is kept
+    system.replication   how far a read replica is
     system.log           the checkpoints and the log of a database in a folder
     system.state         which state tables there are
     system.state.<job>.<operator>.<table>   what one of them holds: of a job by name, or of a savepoint or checkpoint by
@@ -40,6 +41,7 @@ from runtime.state.mirror import MirroredTable
 from runtime.state.table import OWNER, SLOT
 from sqlengine.database.jobs import Jobs, RunningJob
 from sqlengine.database.metrics import METRICS_SCHEMA, metrics_table
+from sqlengine.database.replica_state import REPLICATION
 
 if TYPE_CHECKING:
     import runtime.checkpoint.store as _store
@@ -134,7 +136,18 @@ class SystemTables:
         log: gives what the folder of the database holds of its past.
     """
 
-    NAMES = ("checkpoints", "history", "jobs", "log", "memory", "metrics", "operators", "rejected", "state")
+    NAMES = (
+        "checkpoints",
+        "history",
+        "jobs",
+        "log",
+        "memory",
+        "metrics",
+        "operators",
+        "rejected",
+        "replication",
+        "state",
+    )
     """What `open` knows, besides the tables of state."""
 
     def __init__(self, database: Database, keys: Callable[[], Keys], log: Callable[[], Iterable[LogEntry]]) -> None:
@@ -147,6 +160,7 @@ class SystemTables:
         self._views = database.views.up_to_date
         self._rejected = database.rejected
         self._kept = database.memory
+        self._replica = database.replica
 
     def open(self, path: Sequence[str], span: Span | None) -> tuple[Schema, pa.Table]:
         """Columns and rows of `system.<path>`; BindError E1202 for a table that there is not."""
@@ -159,6 +173,10 @@ class SystemTables:
             "checkpoints": self._checkpoints,
             "history": lambda: (HISTORY, _table(HISTORY, self._history())),
             "log": lambda: (LOG, _table(LOG, [dataclasses.astuple(entry) for entry in self._log()])),
+            "replication": lambda: (
+                REPLICATION,
+                _table(REPLICATION, [] if self._replica is None else self._replica.rows()),
+            ),
             "state": self._state,
         }
         if len(path) in (3, 4) and path[0] == "state":

@@ -91,6 +91,10 @@ class Follower:
         """What has come since the last time, and the epoch up to which that is all. Raises Behind."""
         return self._feed.take(self)
 
+    def take_shown(self) -> tuple[list[Shared], int]:
+        """The same, for whoever holds `Database.showing`, and so takes from many feeds as they are after one epoch."""
+        return self._feed.take_shown(self)
+
     def close(self) -> None:
         """It follows no more."""
         self._feed.forget(self)
@@ -153,7 +157,12 @@ class Feed:
 
     def take(self, follower: Follower) -> tuple[list[Shared], int]:
         """See `Follower.take`."""
-        with self._database.showing, self._guard:
+        with self._database.showing:
+            return self.take_shown(follower)
+
+    def take_shown(self, follower: Follower) -> tuple[list[Shared], int]:
+        """See `Follower.take_shown`."""
+        with self._guard:
             if follower.position < self._first:
                 raise Behind(self._since)
             start = follower.position - self._first

@@ -25,7 +25,7 @@ from sqlengine.server.access import Access, is_loopback
 from sqlengine.server.audit import Audit
 from sqlengine.server.feeds import Feeds
 from sqlengine.server.postgres.listener import PostgresServer
-from sqlengine.server.standby import Port, begin_anew, listen, stand_by
+from sqlengine.server.standby import Port, begin_anew, listen, stand_by, wait_at
 from sqlengine.server.tls import Tls
 from sqlengine.statements.lasting import open_database, shared_at
 from sqlengine.statements.lasting_jobs import restore_jobs
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import sqlengine.server.gateway.listener as _listener
     import sqlengine.server.gateway.routes as _routes
     import sqlengine.server.openlineage as _openlineage
+    import sqlengine.server.replication.following as _replica
     import sqlengine.server.state.serving as _state
     import sqlengine.server.telemetry as _telemetry
     import sqlengine.server.waiting as _waiting
@@ -43,6 +44,7 @@ else:
     _listener = Room("sqlengine.server.gateway.listener")
     _routes = Room("sqlengine.server.gateway.routes")
     _openlineage = Room("sqlengine.server.openlineage")
+    _replica = Room("sqlengine.server.replication.following")
     _telemetry = Room("sqlengine.server.telemetry")
     _state = Room("sqlengine.server.state.serving")
     _waiting = Room("sqlengine.server.waiting")
@@ -76,6 +78,7 @@ class Serving:
     otel: bool = False
     audit: str | None = None
     standby: bool = False
+    replica_of: str | None = None
 
 
 def serve(serving: Serving, options: Mapping[str, str]) -> int:
@@ -90,7 +93,12 @@ def serve(serving: Serving, options: Mapping[str, str]) -> int:
     state = None if serving.state is None else _state.ports_of(serving.state)
     hosts = [host for host, _ in addresses.values()] + ([] if state is None else [state[0]])
     reachable = [host for host in hosts if not is_loopback(host)]
-    opened = _standing_by(serving, options, addresses, tls) if serving.standby else _opened(serving, options, None)
+    if serving.replica_of is not None:
+        opened = _following(serving, serving.replica_of, options, addresses, tls)
+    elif serving.standby:
+        opened = _standing_by(serving, options, addresses, tls)
+    else:
+        opened = _opened(serving, options, None)
     if opened is None:
         return 0
     with opened as environment:
@@ -161,20 +169,51 @@ def _standing_by(
             "--standby needs the folder of a database", code="E1500", hint="sqlengine serve --standby shop/"
         )
 
-    def ports(why: Callable[[], str]) -> Iterator[Port]:
-        waiting = _waiting.WaitingPostgres(why, _ELSEWHERE, tls)
-        yield Port("--postgres", waiting, *addresses[serving.postgres], "")
-        if serving.gateway is not None:
-            _check_http("--gateway", addresses[serving.gateway][0], tls)
-            gateway = _waiting.WaitingHttp(why, _listener.refusal, _listener.failure, tls)
-            yield Port("--gateway", gateway, *addresses[serving.gateway], "")
-        if serving.web is not None:
-            _check_http("--web", addresses[serving.web][0], tls)
-            page = _waiting.WaitingHttp(why, _problems.refusal, _problems.failure, tls)
-            yield Port("--web", page, *addresses[serving.web], "")
-
     storage = shared_at(serving.database, options)
-    return stand_by(storage, lambda lease: _opened(serving, options, lease), ports)
+    return stand_by(
+        storage,
+        lambda lease: _opened(serving, options, lease),
+        lambda why: _waiting_ports(serving, addresses, tls, why, _ELSEWHERE),
+    )
+
+
+def _following(
+    serving: Serving, leader: str, options: Mapping[str, str], addresses: Mapping[str, tuple[str, int]], tls: Tls | None
+) -> TableEnvironment | None:
+    """A database in memory that follows another one, once it shows what that has."""
+    if serving.database is not None or serving.standby:
+        raise OptionError(
+            "--replica-of is for a server that has no database of its own",
+            code="E1500",
+            hint="leave the folder and --standby out: what a replica shows is with the server that it follows",
+        )
+    name = _replica.leader_of(leader)
+
+    def follow(goes_on: Callable[[float], bool]) -> TableEnvironment | None:
+        environment = _opened(serving, options, None)
+        replica = _replica.Replica(environment, leader)
+        replica.begin()
+        print(f"following {name}", flush=True)
+        return environment if _replica.wait_until_ready(replica, goes_on) else None
+
+    why = f"this replica has not yet read what {name} has"
+    return wait_at(_waiting_ports(serving, addresses, tls, lambda: why, "try again in a moment"), follow)
+
+
+def _waiting_ports(
+    serving: Serving, addresses: Mapping[str, tuple[str, int]], tls: Tls | None, why: Callable[[], str], hint: str
+) -> Iterator[Port]:
+    """Those of a server that cannot serve yet."""
+    waiting = _waiting.WaitingPostgres(why, hint, tls)
+    yield Port("--postgres", waiting, *addresses[serving.postgres], "")
+    if serving.gateway is not None:
+        _check_http("--gateway", addresses[serving.gateway][0], tls)
+        gateway = _waiting.WaitingHttp(why, _listener.refusal, _listener.failure, tls)
+        yield Port("--gateway", gateway, *addresses[serving.gateway], "")
+    if serving.web is not None:
+        _check_http("--web", addresses[serving.web][0], tls)
+        page = _waiting.WaitingHttp(why, _problems.refusal, _problems.failure, tls)
+        yield Port("--web", page, *addresses[serving.web], "")
 
 
 @contextmanager

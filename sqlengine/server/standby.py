@@ -22,7 +22,7 @@ from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.database.folder.lease import SharedLease
 
-__all__ = ["Port", "Server", "begin_anew", "listen", "stand_by"]
+__all__ = ["Port", "Server", "begin_anew", "listen", "stand_by", "wait_at"]
 
 T = TypeVar("T")
 _log = Log("server")
@@ -98,34 +98,42 @@ def stand_by(
 
     Raises what `opened` raises, and OptionError when it cannot listen.
     """
-    return asyncio.run(_standing_by(storage, opened, ports))
-
-
-async def _standing_by(
-    storage: SharedStorage,
-    opened: Callable[[SharedLease], TableEnvironment],
-    ports: Callable[[Callable[[], str]], Iterable[Port]],
-) -> TableEnvironment | None:
-    loop, stopped, ended = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-
-    def stop() -> None:
-        ended.set()
-        stopped.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
     said = StandingBy(storage.place)
-    listening: list[Port] = []
-    try:
-        for port in ports(said.why):
-            await listen(port)
-            listening.append(port)
-        lease = await _in_thread(lambda: SharedLease.stand_by(storage, lambda s: not ended.wait(s), said.told))
+
+    def wait(goes_on: Callable[[float], bool]) -> TableEnvironment | None:
+        lease = SharedLease.stand_by(storage, goes_on, said.told)
         if lease is None:
             return None
         said.opens()
-        environment = await _in_thread(lambda: opened(lease))
-        if stopped.is_set():
+        return opened(lease)
+
+    return wait_at(ports(said.why), wait)
+
+
+def wait_at(
+    ports: Iterable[Port], work: Callable[[Callable[[float], bool]], TableEnvironment | None]
+) -> TableEnvironment | None:
+    """Have ports tell clients to wait while something is done; gives what that gives, or None when the process is to end.
+
+    Args:
+        work: is given what waits for some seconds, and tells whether to go on.
+    """
+    return asyncio.run(_waited(ports, work))
+
+
+async def _waited(
+    ports: Iterable[Port], work: Callable[[Callable[[float], bool]], TableEnvironment | None]
+) -> TableEnvironment | None:
+    loop, ended = asyncio.get_running_loop(), threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    listening: list[Port] = []
+    try:
+        for port in ports:
+            await listen(port)
+            listening.append(port)
+        environment = await _in_thread(lambda: work(lambda seconds: not ended.wait(seconds)))
+        if environment is not None and ended.is_set():
             environment.close()
             return None
         return environment

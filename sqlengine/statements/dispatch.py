@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.materialized_tables as _materialized_tables
     import sqlengine.statements.prepared as _prepared
     import sqlengine.statements.procedures as _procedures
+    import sqlengine.statements.read_only as _read_only
     import sqlengine.statements.returning as _returning
 else:
     _allowed = Room("sqlengine.statements.allowed")
@@ -39,6 +40,7 @@ else:
     _limited = Room("sqlengine.statements.limited")
     _prepared = Room("sqlengine.statements.prepared")
     _procedures = Room("sqlengine.statements.procedures")
+    _read_only = Room("sqlengine.statements.read_only")
     _returning = Room("sqlengine.statements.returning")
     _file_catalog = Room("sqlengine.statements.file_catalog")
     _lasting = Room("sqlengine.statements.lasting")
@@ -60,6 +62,8 @@ def execute(statement: st.Statement, session: Session) -> Result:
 
 
 def _execute(statement: st.Statement, session: Session) -> Result:
+    if session.database.replica is not None:
+        _read_only.check(statement, session.database.replica)
     if session.authority is not None and isinstance(statement, (st.StopJob, st.CreateSavepoint, st.Call)):
         _allowed.check(statement, session)
     # A job takes the lock for its last epoch, so whoever waits for that must not hold it.
@@ -163,6 +167,8 @@ def _defined(run: Callable[[Any, Session], Result], statement: st.Statement, ses
 
 def carry_out(statement: st.Statement, session: Session) -> Result:
     """A statement that is a part of another one."""
+    if session.database.replica is not None:
+        _read_only.check(statement, session.database.replica)
     return _run_of(statement)(statement, session)
 
 

@@ -196,6 +196,10 @@ class PostgresServer:
                 environment.execute_sql(f"USE CATALOG `{database.replace('`', '``')}`")
             session.settings.fix("session_authorization", hello.user)
             session.settings.fix("is_superuser", "on" if authority.is_superuser else "off")
+            if environment.session.database.replica is not None:
+                session.settings.fix("in_hot_standby", "on")
+                session.settings.fix("transaction_read_only", "on")
+                session.settings.fix("default_transaction_read_only", "on")
             for name, value in hello.settings.items():
                 session.start(name, value)
             return session

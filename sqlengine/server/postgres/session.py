@@ -19,6 +19,7 @@ from sqlengine.server.postgres.connection_statements import ConnectionStatement
 from sqlengine.server.postgres.definitions import read_definition
 from sqlengine.server.postgres.engine import EngineStatement
 from sqlengine.server.postgres.portal import Portal
+from sqlengine.server.postgres.replicating import ReplicateStatement
 from sqlengine.server.postgres.settings import Settings, milliseconds
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import Statement
@@ -95,9 +96,11 @@ class ClientSession:
         if command is not None:
             return ConnectionStatement(self, command)
         self.transaction.check()
-        subscribe = SubscribeStatement.read(self.environment, self._feeds, text)
-        if subscribe is not None:
-            return subscribe
+        following = ReplicateStatement.read(self.environment, self._feeds, text) or SubscribeStatement.read(
+            self.environment, self._feeds, text
+        )
+        if following is not None:
+            return following
         catalogue = self._catalogues.statement(text, self)
         if catalogue is not None:
             return catalogue

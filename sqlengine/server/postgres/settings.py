@@ -126,6 +126,7 @@ class Settings:
 
     def fix(self, name: str, value: str) -> None:
         """What a connection is, such as its user."""
+        self._values.pop(name, None)
         self._fixed[name] = value
 
     def start(self, name: str, value: str) -> None:
@@ -159,7 +160,7 @@ class Settings:
                 self._changed(_REPORTED[key], made)
 
     def reset_all(self) -> None:
-        for key in _DEFAULTS:
+        for key in tuple(self._values):
             self.set(key, None)
         self._own.clear()
 
