@@ -10,7 +10,14 @@ from connectors.filesystem.opening import shown_path
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FormatError, UnavailableError
 from runtime.core.logs import connector_log
-from runtime.spi.reader import DictionaryReader, ReadContext, SkippedInput, SourceReader
+from runtime.spi.reader import (
+    AvailabilityReader,
+    DictionaryReader,
+    EndOffsetReader,
+    ReadContext,
+    SkippedInput,
+    SourceReader,
+)
 
 __all__ = ["lenient_reader"]
 
@@ -62,6 +69,16 @@ class _LenientReader:
         self._told = True
         _log.warning("%s", shown, path=path, split=path, code=self._failure.code)
         return None
+
+    def available_in(self) -> float | None:
+        """See `AvailabilityReader`."""
+        waits = self._failure is None and not self._told
+        return self._reader.available_in() if waits and isinstance(self._reader, AvailabilityReader) else 0.0
+
+    def fetch_end_offset(self) -> None:
+        """See `EndOffsetReader`."""
+        if isinstance(self._reader, EndOffsetReader):
+            self._reader.fetch_end_offset()
 
     @property
     def finished(self) -> bool:

@@ -17,7 +17,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, OptionError, did_you_mean
 from runtime.core.schema import Field, Schema
 from runtime.core.types import BIGINT, STRING, DataType, timestamp_ltz
-from runtime.spi.reader import SourceReader
+from runtime.spi.reader import AvailabilityReader, EndOffsetReader, SourceReader
 from runtime.spi.registry import TableRequest
 
 __all__ = ["METADATA", "FileColumns"]
@@ -135,6 +135,15 @@ class _Completed:
             for f in self._schema
         ]
         return ChangelogBatch.of(columns, self._schema, batch.kinds)
+
+    def available_in(self) -> float | None:
+        """See `AvailabilityReader`."""
+        return self._reader.available_in() if isinstance(self._reader, AvailabilityReader) else 0.0
+
+    def fetch_end_offset(self) -> None:
+        """See `EndOffsetReader`."""
+        if isinstance(self._reader, EndOffsetReader):
+            self._reader.fetch_end_offset()
 
     @property
     def finished(self) -> bool:

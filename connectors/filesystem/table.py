@@ -31,7 +31,7 @@ from connectors.listing import Listing
 from connectors.options import FORMAT, PATH, TableOptions, physical_part, table_format
 from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import ConnectorError, OptionError, SqlEngineError, UnsupportedError
-from runtime.core.options import duration_option, int_option, text_option
+from runtime.core.options import bool_option, duration_option, int_option, text_option
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
@@ -48,15 +48,22 @@ if TYPE_CHECKING:
     import connectors.filesystem.avro_reader as _avro_reader
     import connectors.filesystem.inference as _inference
     import connectors.filesystem.remote_reader as _remote_reader
+    import connectors.filesystem.tail_reader as _tail_reader
 else:
     _avro_reader = Room("connectors.filesystem.avro_reader")
     _inference = Room("connectors.filesystem.inference")
     _remote_reader = Room("connectors.filesystem.remote_reader")
+    _tail_reader = Room("connectors.filesystem.tail_reader")
 
 __all__ = ["FILESYSTEM", "FileSource"]
 
 MONITOR = duration_option(
     "source.monitor-interval", 0, "how often to look for new files, such as '10 s'; without it the source is bounded"
+)
+TAIL = bool_option(
+    "source.tail",
+    False,
+    "true or false: rows that are appended to a file of text are read, too; needs 'source.monitor-interval'",
 )
 PATTERN = text_option("source.path.regex-pattern", "", "a regular expression that the whole path of a file must match")
 STATISTICS = text_option(
@@ -78,6 +85,7 @@ _OPTIONS = (
     FORMAT,
     COMPRESSION,
     MONITOR,
+    TAIL,
     PATTERN,
     STATISTICS,
     BAD_FILES,
@@ -114,6 +122,7 @@ class FileSource:
     lenient: bool
     limits: ReadLimits
     packing: str
+    tail: bool
     format: Format = field(compare=False)
 
     @property
@@ -211,6 +220,16 @@ class FileSource:
             chosen = Schema(tuple(self.data[self.data.index_of(n)] for n in self.columns.read))
             return _avro_reader.AvroFileReader(entry.path, chosen, self.limits, self.system)
         decoder = projected_decoder(self.format, self.data, self.columns.read, self.time_zone)
+        if self.tail:
+            return _tail_reader.TailReader(
+                entry.path,
+                decoder,
+                self.format.name,
+                context.reject,
+                ignores=getattr(self.format, "ignore_parse_errors", False),
+                interval=self.monitor_interval / 1000,
+                limits=self.limits,
+            )
         reject = context.reject if getattr(self.format, "ignore_parse_errors", False) else None
         return TextFileReader(
             entry.path, decoder, self.format.name, reject, limits=self.limits, system=self.system, packing=self.packing
@@ -255,6 +274,7 @@ class FileSource:
         deciding = (
             PATTERN.key,
             COMPRESSION.key,
+            TAIL.key,
             DEFAULT_PARTITION.key,
             BAD_FILES.key,
             *(option.key for option in LIMIT_OPTIONS),
@@ -340,6 +360,24 @@ def _read_options(request: TableRequest) -> tuple[TableOptions, FileSystem, str,
     return options, system, path, table_format(request, options.required(FORMAT))
 
 
+def _read_tail(options: TableOptions, system: FileSystem, format_: Format) -> bool:
+    """Raises OptionError where nothing can be appended."""
+    if not options.get(TAIL):
+        return False
+    why = ""
+    if not options.get(MONITOR):
+        why = f"the table is not watched; set '{MONITOR.key}', such as '1 s'"
+    elif not system.local:
+        why = "only files of this machine can grow"
+    elif format_.name in (*_COLUMN_FILES, "avro"):
+        why = f"nothing can be appended to files of format '{format_.name}'"
+    elif options.get(COMPRESSION).lower() not in ("auto", "none"):
+        why = "what is appended to a compressed file cannot be read by itself"
+    if why:
+        raise OptionError(f"option '{TAIL.key}' cannot be 'true': {why}", hint="leave it out, or change the table")
+    return True
+
+
 def _source(request: TableRequest) -> FileSource:
     options, system, path, format_ = _read_options(request)
     physical = physical_part(request)
@@ -370,6 +408,7 @@ def _source(request: TableRequest) -> FileSource:
         watched if bad_files == "auto" else bad_files == "skip",
         read_limits(options),
         read_packing(options, format_),
+        _read_tail(options, system, format_),
         format_,
     )
 
