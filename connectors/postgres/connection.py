@@ -16,7 +16,15 @@ _PASSING = ("08", "40", "53", "55P03", "57P01", "57P02", "57P03", "57P05", "25P0
 _REFUSED = ("28", "3D", "42501")
 """Who may not connect, and databases that are not there."""
 _OF_ARRAYS, _MANY_DIMENSIONS = 'malformed array literal: "', "has arrays of more than one dimension"
-_FOR_GOOD = ("no password supplied", "authentication failed", "does not exist", "not permitted", "certificate")
+_FOR_GOOD = (
+    "no password supplied",
+    "authentication failed",
+    "does not exist",
+    "not permitted",
+    "certificate",
+    "support SSL",
+    "host name",
+)
 """What the client says of a server that will not change its mind."""
 _CONSTRAINTS = ("23", "22", "21000")
 _SHAPES = ("42",)
@@ -81,7 +89,7 @@ def refused(address: Address, what: str, state: str, text: str, detail: str | No
             message, code="E3163", hint="has the table other columns than those that are declared here?"
         )
     if not state and any(part in text for part in _FOR_GOOD):
-        return ConnectorError(message, code="E3161", hint="check the options 'username' and 'password'")
+        return ConnectorError(message, code="E3161", hint="check the options 'username', 'password' and 'ssl-mode'")
     if not state or state.startswith(_PASSING):
         return UnavailableError(message, hint="is the server there, and reachable from here?")
     return ConnectorError(message, code="E3161", hint="the message is PostgreSQL's own")

@@ -98,6 +98,8 @@ HEAVY = {
     "IPython",
     "pyiceberg",
     "deltalake",
+    "psycopg",
+    "adbc_driver_postgresql",
 }
 
 

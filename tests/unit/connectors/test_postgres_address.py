@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from connectors.options import TableOptions
 from connectors.postgres.address import ADDRESS_OPTIONS, Address, read_address
+from connectors.postgres.bulk import BulkConnection
 from connectors.postgres.connection import answered, connected, telling
 from runtime.core.errors import ConnectorError, OptionError, UnavailableError
 from runtime.core.secrets import Secret
@@ -82,3 +89,44 @@ def test_connections(postgres: PostgresDatabase) -> None:
         connected(given) as connection,
     ):
         connection.execute("SELECT 1 FROM nothing")
+
+
+def test_tls(postgres: PostgresDatabase, tmp_path: Path) -> None:
+    """Who wants TLS gets it, for both clients, or no connection; and the server is who it says, for whom that is checked."""
+    folder = postgres.server.folder / "data"
+    certificate, key = folder / "server.crt", folder / "server.key"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    alternative = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    root = tmp_path / "root.crt"
+
+    def encrypted(**options: str) -> list[bool]:
+        given = address(**{"url": postgres.url, "username": "postgres", "password": PASSWORD, **options})
+        query = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+        with closing(BulkConnection(given, "t")) as bulk:
+            return [answered(given, query)[0][0], bulk.asked(query)["ssl"][0].as_py()]
+
+    with pytest.raises(ConnectorError, match="E3161 .*does not support SSL"):
+        encrypted(ssl_mode="require")
+    subprocess.run([*made, *alternative], check=True, capture_output=True)
+    root.write_bytes(certificate.read_bytes())
+    key.chmod(0o600)
+    for file in (certificate, key):
+        shutil.chown(file, postgres.server.user)
+    try:
+        postgres.run("ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()")
+        until = time.monotonic() + 30
+        while not encrypted()[0] and time.monotonic() < until:
+            pass
+        assert encrypted() == encrypted(ssl_mode="require") == [True, True]
+        assert encrypted(ssl_mode="disable") == [False, False]
+        assert encrypted(ssl_mode="verify-ca", ssl_root_cert_path=str(root)) == [True, True]
+        local = postgres.url.replace("127.0.0.1", "localhost")
+        assert encrypted(url=local, ssl_mode="verify-full", ssl_root_cert_path=str(root)) == [True, True]
+        for more, message in (
+            ({"ssl_root_cert_path": str(root)}, "does not match host name"),
+            ({"ssl_root_cert_path": str(tmp_path / "none.crt")}, "E3161 .*certificate"),
+        ):
+            with pytest.raises(ConnectorError, match=message):
+                encrypted(ssl_mode="verify-full", **more)
+    finally:
+        postgres.run("ALTER SYSTEM RESET ssl", "SELECT pg_reload_conf()")
