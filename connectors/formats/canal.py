@@ -27,13 +27,14 @@ from connectors.formats.change_events import (
     completed,
     null_fields,
 )
+from connectors.formats.event_metadata import EventField
 from connectors.formats.json import IGNORE, read_spelling
 from connectors.options import TableOptions
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER
 from runtime.core.errors import OptionError
 from runtime.core.options import text_option
 from runtime.core.schema import Schema
-from runtime.core.types import STRING, DataType, array
+from runtime.core.types import INT, STRING, DataType, array, map_of, timestamp_ltz
 from runtime.spi.registry import FormatFactory
 
 __all__ = ["CANAL_JSON"]
@@ -44,10 +45,23 @@ _OPTIONS = (*EVENT_OPTIONS, DATABASE, TABLE)
 _CREATE = 100
 _KINDS = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE, "CREATE": _CREATE}
 
+_METADATA: Mapping[str, EventField] = {
+    "database": EventField(STRING, ("database",), lasting=True),
+    "table": EventField(STRING, ("table",), lasting=True),
+    "sql-type": EventField(map_of(STRING, INT), ("sqlType",)),
+    "pk-names": EventField(array(STRING), ("pkNames",), lasting=True),
+    "ingestion-timestamp": EventField(timestamp_ltz(3), ("ts",), micros=1000),
+    "event-timestamp": EventField(timestamp_ltz(3), ("es",), micros=1000),
+}
+
 
 class _Canal:
     """Events of Canal (`EventShape`). `database`, `table`: expressions that the names of those that count match, None for
     all."""
+
+    @property
+    def metadata(self) -> Mapping[str, EventField]:
+        return _METADATA
 
     def __init__(self, database: re.Pattern[str] | None, table: re.Pattern[str] | None) -> None:
         self._included = [(name, p) for name, p in (("database", database), ("table", table)) if p is not None]
@@ -57,7 +71,7 @@ class _Canal:
         return Schema.of(("data", array(image)), ("old", array(image)), ("type", STRING), *names)
 
     def rows(self, events: pa.RecordBatch, documents: EventDocuments) -> EventRows:
-        data, old, type_, *names = events.columns
+        data, old, type_, *names = events.columns[: 3 + len(self._included)]
         kinds = coded(type_, _KINDS)
         counted = kinds != _CREATE
         for (_, pattern), column in zip(self._included, names, strict=True):

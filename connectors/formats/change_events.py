@@ -8,6 +8,7 @@ Writing: `+I` and `+U` are rows that are new, `-U` and `-D` rows that are gone, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.formats.event_metadata import EventField, by_key, event_values, with_fields
 from connectors.formats.held import check_held
 from connectors.formats.json import JSON_OPTIONS
 from connectors.formats.json_decoder import decode_lines
@@ -45,6 +47,7 @@ __all__ = [
 
 EVENT_OPTIONS = tuple(o for o in JSON_OPTIONS if o.key != "fail-on-missing-field")
 """Options of every such format."""
+_BY_KEY = ChangelogMode(update_after=True, delete=True, key_only_deletes=True)
 UNKNOWN = "unknown operation"
 
 
@@ -77,12 +80,17 @@ class EventDocuments(Protocol):
 class EventShape(Protocol):
     """What events of a format are."""
 
+    @property
+    def metadata(self) -> Mapping[str, EventField]:
+        """What they tell beside rows, by Flink's names."""
+        ...
+
     def fields(self, image: DataType) -> Schema:
         """The fields of an event that are read. `image`: the row type of the table."""
         ...
 
     def rows(self, events: pa.RecordBatch, documents: EventDocuments) -> EventRows:
-        """The rows of events with these fields."""
+        """The rows of events with these fields, behind which others may stand."""
         ...
 
     def written(self, image: pa.Array, gone: pa.Array) -> pa.Array:
@@ -103,14 +111,29 @@ class ChangeEventFormat:
         self._shape = shape
         self._timestamps = timestamps
         self._spelling = spelling
+        self._told: tuple[tuple[str, str], ...] = ()
+        self._key: tuple[str, ...] | None = None
+
+    @property
+    def metadata(self) -> Mapping[str, EventField]:
+        """See `CarriesMetadata`."""
+        return self._shape.metadata
+
+    def with_metadata(self, columns: Sequence[tuple[str, str]], key: Sequence[str] | None) -> ChangeEventFormat:
+        """See `CarriesMetadata`."""
+        made = copy(self)
+        made._told = tuple(columns)
+        made._key = None if key is None else tuple(key)
+        return made
 
     @property
     def changelog_mode(self) -> ChangelogMode:
-        return RETRACT
+        return RETRACT if self._key is None else _BY_KEY
 
     def decoder(self, schema: Schema, time_zone: str) -> EventDecoder:
         check_held(f"format '{self.name}'", schema)
-        return EventDecoder(schema, TextRules(time_zone, self._timestamps), self._shape)
+        told = {column: self._shape.metadata[key] for column, key in self._told if schema.index_of(column) >= 0}
+        return EventDecoder(schema, TextRules(time_zone, self._timestamps), self._shape, told, self._key)
 
     def encoder(self, schema: Schema, time_zone: str) -> EventEncoder:
         check_held(f"format '{self.name}'", schema)
@@ -123,11 +146,22 @@ class EventDecoder:
     All columns of a row are needed: of two updates of a row the projections may be equal, but the row kinds stay right.
     """
 
-    def __init__(self, schema: Schema, rules: TextRules, shape: EventShape) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        rules: TextRules,
+        shape: EventShape,
+        told: Mapping[str, EventField],
+        key: Sequence[str] | None,
+    ) -> None:
         self._schema = schema
         self._rules = rules
         self._shape = shape
-        self._events = shape.fields(row(*((f.name, f.type) for f in schema)))
+        self._told = told
+        self._key = None if key is None else [schema.index_of(name) for name in key]
+        self._stored = Schema(tuple(f for f in schema if f.name not in told))
+        image = row(*((f.name, f.type) for f in self._stored))
+        self._events = with_fields(shape.fields(image), told.values())
         self._most: int | None = None
 
     def limit_records(self, most: int) -> None:
@@ -145,11 +179,23 @@ class EventDecoder:
             for line in owners[mask].tolist():
                 rejected.append(MalformedRecord(reason, shown_bytes(lines.raw(line)), int(lines.numbers[line])))
         rejected.sort(key=lambda r: r.line)
-        changes, events = changes_of_rows(read, self._schema)
-        whole = len(changes)
-        if rejected:
-            whole = int(np.searchsorted(lines.numbers[owners[events]], rejected[0].line))
-        return Decoded(changes, tuple(rejected), consumed, whole)
+        changes, events = changes_of_rows(read, self._stored)
+        if self._told:
+            changes = self._with_told(changes, block.rows, events)
+        if self._key is not None:
+            changes, events = by_key(changes, events, self._key)
+        numbers = lines.numbers[owners[events]]
+        whole = int(np.searchsorted(numbers, rejected[0].line)) if rejected else len(changes)
+        return Decoded(changes, tuple(rejected), consumed, whole, numbers)
+
+    def _with_told(
+        self, changes: ChangelogBatch, events: pa.RecordBatch, of_row: npt.NDArray[np.int64]
+    ) -> ChangelogBatch:
+        """Changes with what their events tell."""
+        taken = pa.array(of_row)
+        found = dict(zip(self._stored.names, changes.columns, strict=True))
+        found |= {name: event_values(events, field, self._rules).take(taken) for name, field in self._told.items()}
+        return ChangelogBatch.of([found[name] for name in self._schema.names], self._schema, changes.kinds)
 
 
 def changes_of_rows(read: EventRows, schema: Schema) -> tuple[ChangelogBatch, npt.NDArray[np.int64]]:

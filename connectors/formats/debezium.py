@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.formats.change_events import EVENT_OPTIONS, ChangeEventFormat, EventDocuments, EventRows, coded
+from connectors.formats.event_metadata import EventField
 from connectors.formats.images import rows_of_images, written_images
 from connectors.formats.json import IGNORE, read_spelling
 from connectors.options import TableOptions
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER
 from runtime.core.options import bool_option
 from runtime.core.schema import Schema
-from runtime.core.types import STRING, DataType, row
+from runtime.core.types import STRING, DataType, map_of, row, timestamp_ltz
 from runtime.spi.registry import FormatFactory
 
 __all__ = ["DEBEZIUM_JSON", "DEBEZIUM_KINDS"]
@@ -36,13 +37,25 @@ class _Debezium:
 
     def __init__(self, wrapped: bool) -> None:
         self._wrapped = wrapped
+        inside = ("payload",) if wrapped else ()
+        time = timestamp_ltz(3)
+        self.metadata: Mapping[str, EventField] = {
+            "schema": EventField(STRING, ("schema",)),
+            "ingestion-timestamp": EventField(time, (*inside, "ts_ms"), micros=1000),
+            "source.timestamp": EventField(time, (*inside, "source", "ts_ms"), micros=1000),
+            "source.database": EventField(STRING, (*inside, "source", "db"), lasting=True),
+            "source.schema": EventField(STRING, (*inside, "source", "schema"), lasting=True),
+            "source.table": EventField(STRING, (*inside, "source", "table"), lasting=True),
+            "source.properties": EventField(map_of(STRING, STRING), (*inside, "source")),
+        }
 
     def fields(self, image: DataType) -> Schema:
         event = (("before", image), ("after", image), ("op", STRING))
         return Schema.of(("payload", row(*event))) if self._wrapped else Schema.of(*event)
 
     def rows(self, events: pa.RecordBatch, documents: EventDocuments) -> EventRows:
-        before, after, op = events.column(0).flatten() if self._wrapped else events.columns
+        fields = events.column(0).flatten() if self._wrapped else events.columns
+        before, after, op = fields[:3]
         return rows_of_images(before, after, coded(op, DEBEZIUM_KINDS))
 
     def written(self, image: pa.Array, gone: pa.Array) -> pa.Array:

@@ -23,26 +23,39 @@ from connectors.formats.change_events import (
     completed,
     null_fields,
 )
+from connectors.formats.event_metadata import EventField
 from connectors.formats.json import IGNORE, read_spelling
 from connectors.options import TableOptions
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER
 from runtime.core.schema import Schema
-from runtime.core.types import STRING, DataType
+from runtime.core.types import STRING, DataType, array, timestamp_ltz
 from runtime.spi.registry import FormatFactory
 
 __all__ = ["MAXWELL_JSON"]
 
 _KINDS = {"insert": INSERT, "update": UPDATE_AFTER, "delete": DELETE}
 
+_METADATA: Mapping[str, EventField] = {
+    "database": EventField(STRING, ("database",), lasting=True),
+    "table": EventField(STRING, ("table",), lasting=True),
+    "primary-key-columns": EventField(array(STRING), ("primary_key_columns",), lasting=True),
+    # Maxwell counts seconds, which Flink takes for milliseconds.
+    "ingestion-timestamp": EventField(timestamp_ltz(3), ("ts",), micros=1_000_000),
+}
+
 
 class _Maxwell:
     """Events of Maxwell (`EventShape`)."""
+
+    @property
+    def metadata(self) -> Mapping[str, EventField]:
+        return _METADATA
 
     def fields(self, image: DataType) -> Schema:
         return Schema.of(("data", image), ("old", image), ("type", STRING))
 
     def rows(self, events: pa.RecordBatch, documents: EventDocuments) -> EventRows:
-        data, old, type_ = events.columns
+        data, old, type_ = events.columns[:3]
         kinds = coded(type_, _KINDS)
         update = kinds == UPDATE_AFTER
         wrong = {

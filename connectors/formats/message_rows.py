@@ -115,7 +115,10 @@ def _rows_of_lines(decoder: Decoder, payloads: Payloads, json: bool) -> DecodedM
         bad = [(int(together[r.line]), r) for r in decoded.rejected if isinstance(r, MalformedRecord)]
         starts = decoded.batch.kinds_or_inserts() != UPDATE_AFTER
         good = together[~np.isin(together, [number for number, _ in bad])] if bad else together
-        if len(good) == int(starts.sum()):
+        if decoded.lines is not None:
+            parts.append((decoded.batch, together[decoded.lines]))
+            rejected += bad
+        elif len(good) == int(starts.sum()):
             parts.append((decoded.batch, good[np.cumsum(starts) - 1]))
             rejected += bad
         else:

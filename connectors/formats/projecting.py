@@ -80,4 +80,4 @@ class _Selecting:
         if not columns:
             return decoded
         kept = pa.RecordBatch.from_arrays(columns, names=[rows.schema.names[i] for i in self._positions])
-        return Decoded(ChangelogBatch(kept, decoded.batch.kinds), decoded.rejected, decoded.consumed)
+        return Decoded(ChangelogBatch(kept, decoded.batch.kinds), decoded.rejected, decoded.consumed, 0, decoded.lines)

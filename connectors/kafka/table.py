@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from connectors.formats.message_rows import TellsColumns, check_format, is_message_format
 from connectors.kafka import client
+from connectors.kafka.event_columns import with_event_columns
 from connectors.kafka.messages import METADATA, MessageColumns, MessageDecoder
 from connectors.kafka.options import (
     DISCOVERY,
@@ -287,10 +288,7 @@ def kafka_source(request: TableRequest, kind: type[KafkaSource] = KafkaSource) -
             code="E1504" if not topics else None,
             hint="set 'topic' to the name of the topic",
         )
-    for _, key in request.metadata:
-        if key not in METADATA:
-            raise OptionError(f"connector 'kafka' has no metadata '{key}'", hint=did_you_mean(key, METADATA))
-    columns = _columns(request, options, key_format)
+    columns, format_ = with_event_columns(request, _columns(request, options, key_format), format_)
     # A format refuses columns that it cannot hold before anything is read.
     check_format(format_, columns.value, request.time_zone)
     return kind(

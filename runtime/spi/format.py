@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
@@ -30,12 +31,14 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """The rows of some bytes, the rows that were not in the format, and how many bytes were used (up to the last whole
-    record). `whole`: how many rows come before the first that was not in the format; 0 where nobody knows."""
+    record). `whole`: how many rows come before the first that was not in the format; 0 where nobody knows. `lines`: of which
+    line each row is, counted from 0, int64 (n,); None where nobody knows."""
 
     batch: ChangelogBatch
     rejected: tuple[RejectedRow, ...]
     consumed: int
     whole: int = 0
+    lines: npt.NDArray[np.int64] | None = None
 
 
 @runtime_checkable

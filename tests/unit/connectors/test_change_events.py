@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 from connectors.catalogue import standard_registry
+from connectors.formats.event_metadata import CarriesMetadata
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
 from runtime.core.errors import OptionError
 from runtime.core.schema import Schema
-from runtime.core.types import INT, STRING
+from runtime.core.types import INT, STRING, array, map_of, timestamp_ltz
 
 REGISTRY = standard_registry()
 SCHEMA = Schema.of(("id", INT), ("a", STRING), ("b", INT))
@@ -216,3 +218,123 @@ def test_updates_that_name_what_has_changed(name: str) -> None:
         lines.append(json.dumps(event))
         expected += [("-U", *before.values()), ("+U", *after.values())]
     assert changes(decoder(name).decode("\n".join(lines).encode(), True).batch) == expected
+
+
+# --- what events tell beside rows
+# ---------------------------------------------------------------------------------------------------------------------
+
+TOLD: dict[str, tuple[str, dict[str, tuple[Any, Any]]]] = {
+    "debezium-json": (
+        '{"before":{"id":1},"after":{"id":1,"a":"x"},"op":"u","ts_ms":1589355606100,'
+        '"source":{"db":"shop","schema":"public","table":"t","ts_ms":1589355604000,"lsn":7}}',
+        {
+            "schema": (STRING, None),
+            "ingestion-timestamp": (timestamp_ltz(3), datetime(2020, 5, 13, 7, 40, 6, 100_000, UTC)),
+            "source.timestamp": (timestamp_ltz(3), datetime(2020, 5, 13, 7, 40, 4, tzinfo=UTC)),
+            "source.database": (STRING, "shop"),
+            "source.schema": (STRING, "public"),
+            "source.table": (STRING, "t"),
+        },
+    ),
+    "canal-json": (
+        '{"data":[{"id":1,"a":"x"}],"old":[{"a":null}],"type":"UPDATE","database":"shop","table":"t",'
+        '"ts":1589355606100,"es":1589355604000,"pkNames":["id"],"sqlType":{"id":4}}',
+        {
+            "database": (STRING, "shop"),
+            "table": (STRING, "t"),
+            "sql-type": (map_of(STRING, INT), [("id", 4)]),
+            "pk-names": (array(STRING), ["id"]),
+            "ingestion-timestamp": (timestamp_ltz(3), datetime(2020, 5, 13, 7, 40, 6, 100_000, UTC)),
+            "event-timestamp": (timestamp_ltz(3), datetime(2020, 5, 13, 7, 40, 4, tzinfo=UTC)),
+        },
+    ),
+    "maxwell-json": (
+        '{"data":{"id":1,"a":"x"},"old":{"a":null},"type":"update","database":"shop","table":"t","ts":1589355606,'
+        '"primary_key_columns":["id"]}',
+        {
+            "database": (STRING, "shop"),
+            "table": (STRING, "t"),
+            "primary-key-columns": (array(STRING), ["id"]),
+            "ingestion-timestamp": (timestamp_ltz(3), datetime(2020, 5, 13, 7, 40, 6, tzinfo=UTC)),
+        },
+    ),
+    "ogg-json": (
+        '{"before":{"id":1},"after":{"id":1,"a":"x"},"op_type":"U","table":"SHOP.T","op_ts":"2020-05-13 07:40:04.000001",'
+        '"current_ts":"2020-05-13T07:40:06.100000","primary_keys":["id"]}',
+        {
+            "table": (STRING, "SHOP.T"),
+            "primary-keys": (array(STRING), ["id"]),
+            "ingestion-timestamp": (timestamp_ltz(6), datetime(2020, 5, 13, 7, 40, 6, 100_000, UTC)),
+            "event-timestamp": (timestamp_ltz(6), datetime(2020, 5, 13, 7, 40, 4, 1, UTC)),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("name", FORMATS)
+def test_metadata(name: str, wrapped: bool) -> None:
+    """With all of it, old rows do not come; with what does not change, they do."""
+    event, known = TOLD[name]
+    options = {}
+    if wrapped:
+        if name != "debezium-json":
+            return
+        event, options = f'{{"schema":{{"type":"struct"}},"payload":{event}}}', {"schema-include": "true"}
+        known = {**known, "schema": (STRING, '{"type":"struct"}')}
+    format_ = REGISTRY.formats.get(name).create(options)
+    assert isinstance(format_, CarriesMetadata)
+    assert {*known} == {*format_.metadata} - {"source.properties"}
+    columns = [(f"m{i}", key) for i, key in enumerate(known)]
+    schema = Schema((*SCHEMA, *Schema.of(*((c, known[key][0]) for c, key in columns))))
+    values = tuple(value for _, value in known.values())
+    decoded = format_.with_metadata(columns, ["id"]).decoder(schema, "UTC").decode(event.encode(), True)
+    assert not decoded.rejected
+    assert changes(decoded.batch) == [("+U", 1, "x", None, *values)]
+    whole = (
+        format_.with_metadata(columns[:1], None)
+        .decoder(schema.select((0, 1, 2, 3)), "UTC")
+        .decode(event.encode(), True)
+    )
+    assert [change[:2] for change in changes(whole.batch)] == [("-U", 1), ("+U", 1)]
+
+
+def test_properties_of_the_source() -> None:
+    format_ = REGISTRY.formats.get("debezium-json").create({}).with_metadata([("p", "source.properties")], ["id"])  # type: ignore[attr-defined]
+    schema = Schema((*SCHEMA, *Schema.of(("p", map_of(STRING, STRING)))))
+    ((_, *_rest, properties),) = changes(
+        format_.decoder(schema, "UTC").decode(TOLD["debezium-json"][0].encode(), True).batch
+    )
+    assert dict(properties)["db"] == "shop" and dict(properties)["lsn"] == "7"
+
+
+def test_updates_of_keys_without_old_rows() -> None:
+    """Against a model: the rows by key after each event."""
+    rng = random.Random(3)
+    format_ = REGISTRY.formats.get("debezium-json").create({}).with_metadata([("at", "ingestion-timestamp")], ["id"])  # type: ignore[attr-defined]
+    schema = Schema((*SCHEMA, *Schema.of(("at", timestamp_ltz(3)))))
+    lines: list[str] = []
+    rows: dict[Any, Any] = {}
+    for number in range(400):
+        key, other = rng.randrange(8), rng.randrange(8)
+        before, after = rows.get(key), {"id": other, "a": str(number), "b": None}
+        if before is None:
+            event = {"before": None, "after": {**after, "id": key}, "op": "c"}
+        elif rng.random() < 0.3:
+            event = {"before": before, "after": None, "op": "d"}
+        elif other == key or other not in rows:
+            event = {"before": before, "after": after, "op": "u"}
+        else:
+            continue
+        rows.pop(key, None)
+        if event["after"]:
+            rows[event["after"]["id"]] = event["after"]  # type: ignore[index]
+        lines.append(json.dumps({**event, "ts_ms": number}))
+    held: dict[Any, Any] = {}
+    for kind, id_, a, *_ in changes(format_.decoder(schema, "UTC").decode("\n".join(lines).encode(), True).batch):
+        if kind == "-D":
+            del held[id_]
+        else:
+            assert kind == "+U" or id_ not in held
+            held[id_] = a
+    assert held == {key: value["a"] for key, value in rows.items()}
