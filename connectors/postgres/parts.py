@@ -18,7 +18,7 @@ from runtime.core.types import DataType, TypeRoot
 if TYPE_CHECKING:
     from connectors.postgres.table import PostgresTable
 
-__all__ = ["Part", "check_columns", "parts_of", "selected"]
+__all__ = ["Part", "check_columns", "parts_of", "selected", "without_places"]
 
 _R = TypeRoot
 _LEAST_BLOCKS, _MOST_PARTS = 2048, 64
@@ -71,15 +71,18 @@ def selected(table: PostgresTable, relation: Relation, source: str, *hidden: str
 def parts_of(table: PostgresTable, relation: Relation, done: list[Any] | None) -> Iterator[Part]:
     """All of them, or those from one on that is not done."""
     if not relation.lies_in_blocks and done:
-        raise ConnectorError(
-            f"{table.place()} is a view or lies elsewhere: reading it cannot go on in the middle",
-            code="E3105",
-            hint="begin anew",
-        )
+        raise without_places(table.place())
     parts = _blocks if table.partition is None else _ranges
     if not relation.lies_in_blocks:
         parts = _whole if table.partition is None else _ranges_of_view
     yield from parts(table, relation, done or [])
+
+
+def without_places(name: str) -> ConnectorError:
+    """What is said of a view in the middle of which a job would go on."""
+    return ConnectorError(
+        f"{name} is a view or lies elsewhere: reading it cannot go on in the middle", code="E3105", hint="begin anew"
+    )
 
 
 def _tail(table: PostgresTable) -> str:

@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from connectors.databases.fitting import fitted_rows
-from connectors.kit.prefetch import Fetched
+from connectors.kit.prefetch import Fetched, PrefetchingReader
 from connectors.postgres.bulk import BulkConnection
 from connectors.postgres.connection import connected, run, telling
 from connectors.postgres.described import Relation, described
 from connectors.postgres.kept import lent
-from connectors.postgres.parts import Part, check_columns, parts_of
+from connectors.postgres.parts import Part, check_columns, parts_of, without_places
 from runtime.core.errors import ConnectorError
 
 if TYPE_CHECKING:
     from connectors.postgres.table import PostgresTable
 
-__all__ = ["fetch"]
+__all__ = ["TableReader", "fetch"]
 
 _WAITING = 2
 """How many batches of a part may wait."""
@@ -44,6 +44,17 @@ _IN_ORDER = (
     "SET LOCAL synchronize_seqscans = off",
 )
 _BY_BLOCKS = ("SET LOCAL enable_indexscan = off", "SET LOCAL enable_indexonlyscan = off")
+
+
+class TableReader(PrefetchingReader):
+    """Reads what `fetch` gives."""
+
+    def seek(self, position: Any) -> None:
+        """Raises ConnectorError E3105 in the middle of what has no places."""
+        super().seek(position)
+        at = position["at"]
+        if at is not None and not at["places"] and (at["part"] or position["rows"]):
+            raise without_places(self._name)
 
 
 def fetch(table: PostgresTable, position: Any, stop: threading.Event) -> Iterator[Fetched]:
@@ -60,7 +71,7 @@ def fetch(table: PostgresTable, position: Any, stop: threading.Event) -> Iterato
             _check_unchanged(holder, relation, position["seen"], place)
         check_columns(table, relation)
         parts = list(parts_of(table, relation, position["part"]))
-        position = {**position, "seen": now}
+        position = {**position, "seen": now, "places": relation.lies_in_blocks}
         yield Fetched(None, position)
         with _Workers(table, snapshot, parts) as workers:
             for part in parts:
@@ -70,7 +81,7 @@ def fetch(table: PostgresTable, position: Any, stop: threading.Event) -> Iterato
                     if not rows.num_rows:
                         return
                     given += rows.num_rows
-                    position = {"part": part.at, "rows": given, "all": position["all"] + rows.num_rows, "seen": now}
+                    position = {**position, "part": part.at, "rows": given, "all": position["all"] + rows.num_rows}
                     yield Fetched(
                         fitted_rows(rows.columns, list(table.schema), place) if len(table.schema) else rows.select([]),
                         position,

@@ -11,17 +11,19 @@ import pyarrow as pa
 from connectors.databases.options import COMPATIBLE, PARALLEL, TABLE, TABLE_OPTIONS, read_delivering, read_partition
 from connectors.databases.table import DatabaseTable
 from connectors.formats.held import check_held
-from connectors.kit.prefetch import Fetched
+from connectors.kit.prefetch import Fetched, PrefetchingReader
 from connectors.options import TableOptions, physical_part
 from connectors.postgres.address import ADDRESS_OPTIONS, Address, read_address
 from connectors.postgres.asking import Asking
 from connectors.postgres.commits import PostgresCommits, PostgresTransactions
 from connectors.postgres.connection import answered
 from connectors.postgres.described import split_name
-from connectors.postgres.reading import fetch
+from connectors.postgres.reading import TableReader, fetch
 from runtime.core.options import text_option
 from runtime.core.rooms import Room
+from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
+from runtime.spi.source import Split
 
 if TYPE_CHECKING:
     import connectors.postgres.catalog as _catalog
@@ -60,6 +62,9 @@ class PostgresTable(DatabaseTable):
             self.names,
         )
         return found[0][0]
+
+    def open(self, split: Split, context: ReadContext) -> PrefetchingReader:
+        return TableReader(self.place(), self.fetched, context, bounded=True)
 
     def fetched(self, position: Any, stop: Any) -> Iterator[Fetched]:
         return fetch(self, position, stop)

@@ -112,6 +112,12 @@ def test_a_view_is_read_from_its_beginning(postgres: PostgresDatabase, wide: Pos
     assert ids([*found, *rest]) == list(range(1, 3001))
     with pytest.raises(ConnectorError, match="E3105 .* is a view"):
         list(view.fetched(found[-1].after, threading.Event()))
+    reader = view.open(view.splits()[0], Context())
+    beginning = {"at": found[0].after, "rows": 0}
+    reader.seek(json.loads(json.dumps(beginning)))
+    assert len(drain(reader)) == 3000
+    with pytest.raises(ConnectorError, match="E3105 .* is a view"):
+        view.open(view.splits()[0], Context()).seek({**beginning, "rows": 5})
 
 
 def test_the_server_goes_away(postgres: PostgresDatabase, wide: PostgresTable) -> None:
