@@ -38,7 +38,7 @@ from sqlengine.testing.connectors import SourceContract, every_value
 from tests.servers.postgres import PostgresDatabase
 
 __all__ = ["made"]
-CASES = int(os.environ.get("CDC_CASES", "2"))
+CASES = int(os.environ.get("CDC_CASES", "1"))
 
 
 class TestSnapshot(SourceContract):
