@@ -46,7 +46,6 @@ ABSENT_CONNECTORS = _BOUNDED | _STREAMS | _SINKS | _CHANGES
 
 ABSENT_FORMATS: Mapping[str, ChangelogMode] = {
     "protobuf": APPEND,
-    "raw": APPEND,
 }
 """Flink's formats that are not there, and the row kinds that they carry."""
 

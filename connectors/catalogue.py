@@ -41,6 +41,7 @@ FORMATS = {
     "ogg-json": "connectors.formats.ogg:OGG_JSON",
     "orc": "connectors.formats.orc:ORC",
     "parquet": "connectors.formats.parquet:PARQUET",
+    "raw": "connectors.formats.raw:RAW",
 }
 CATALOGS = {
     "confluent-registry": "connectors.schema_registry.catalog:CONFLUENT_REGISTRY",

@@ -50,6 +50,8 @@ _ENDINGS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ".pq": ("parquet", {}),
     ".orc": ("orc", {}),
     ".avro": ("avro", {}),
+    ".log": ("raw", {}),
+    ".txt": ("raw", {}),
 }
 """By the ending of a file's name its format, and the options that go with it."""
 _UNSIGNED = {"uint8": SMALLINT, "uint16": INT, "uint32": BIGINT, "uint64": decimal(20, 0)}
@@ -101,7 +103,7 @@ def _format(request: TableRequest, entries: Sequence[FileEntry]) -> tuple[str, M
     known = [_ENDINGS[ending] for ending in found if ending in _ENDINGS]
     if named is not None:
         return named, known[0][1] if len(found) == 1 and known and known[0][0] == named else {}
-    hint = "say it: 'format' = 'csv', 'json', 'parquet', 'orc' or 'avro'"
+    hint = "say it: 'format' = 'csv', 'json', 'parquet', 'orc', 'avro' or 'raw'"
     if len({format_name for format_name, _ in known}) > 1:
         one, other = list(found)[:2]
         raise OptionError(
@@ -142,6 +144,8 @@ def _columns(
                 return _Found(_of_arrow(list(open_orc(path, system).schema), path), {})
         case "avro":
             return _Found(_avro_reader.avro_columns(path, system).fields, {})
+        case "raw":
+            return _Found((Field("line", STRING),), {})
         case "csv" | "json":
             sample = _sample(path, system, given.get(COMPRESSION.key, "auto").lower())
             look = csv_columns if format_name == "csv" else json_columns

@@ -38,7 +38,7 @@ else:
 
 __all__ = ["FileSink", "FileTaskWriter", "FileWriter"]
 
-_EXTENSION = {"avro": "avro", "csv": "csv", "orc": "orc", "parquet": "parquet"}
+_EXTENSION = {"avro": "avro", "csv": "csv", "orc": "orc", "parquet": "parquet", "raw": "txt"}
 
 
 @dataclass(frozen=True)
