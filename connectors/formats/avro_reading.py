@@ -17,7 +17,8 @@ from connectors.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, BadS
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, RowField, TypeRoot
 from runtime.expr.time_range import limits
-from runtime.kernels.avro_programs import LISTS, STRINGS, STRUCT, Program, ProgramBuilder, Read, Slot
+from runtime.kernels.avro_programs import Program, ProgramBuilder, Read
+from runtime.kernels.column_filling import LISTS, STRINGS, STRUCT, Slot
 
 __all__ = ["Unresolved", "reading_program"]
 

@@ -1,6 +1,7 @@
 """JSON lines to columns.
 
-A block is read by Arrow's JSON reader, every column under the Arrow type in which it can be read without loss (text for
+Plain objects over flat columns are read by a kernel in C, which leaves all others alone (`runtime/kernels/json_read`). A
+block of these is read by Arrow's JSON reader, every column under the Arrow type in which it can be read without loss (text for
 dates, times, timestamps and bytes), then cast as columns. When Arrow refuses a block, the columns it names are read
 differently (numbers in quotes); if that does not help, the block is halved until every record that Arrow cannot take
 stands alone: those few are decoded one by one with the full rules (`json_values`), and the ones that have no meaning
@@ -19,8 +20,16 @@ import pyarrow.json as pj
 
 from connectors.formats.json_convert import convert
 from connectors.formats.json_maps import read_map_columns
+from connectors.formats.json_plain import read_plain
 from connectors.formats.json_values import NotAValue, json_value, parse_line
-from connectors.formats.records import Lines, MalformedRecord, in_runs, shown_bytes, too_long, valid_utf8
+from connectors.formats.records import (
+    Lines,
+    MalformedRecord,
+    in_runs,
+    shown_bytes,
+    too_long,
+    valid_utf8,
+)
 from connectors.formats.text_values import TextRules
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
@@ -85,6 +94,15 @@ class JsonDecoder:
         """Lines of more bytes are malformed."""
         self._most = most
 
+    def decode_plain(
+        self, data: np.ndarray, starts: np.ndarray, ends: np.ndarray
+    ) -> tuple[ChangelogBatch, np.ndarray] | None:
+        """See `DecodesPlain`."""
+        if self._fail_on_missing:
+            return None
+        found = read_plain(self._schema, self._rules, data, starts, ends)
+        return None if found is None else (ChangelogBatch(found[0]), found[1])
+
     def decode(self, data: bytes, final: bool) -> Decoded:
         consumed = len(data) if final else data.rfind(b"\n") + 1
         lines = Lines.of(data[:consumed])
@@ -98,6 +116,8 @@ def decode_lines(
     """The records of the lines as columns of the schema. `most`: longer lines, in bytes, are malformed."""
     reading = _Reading(schema, rules, fail_on_missing)
     lines, indices = reading.without_long_ones(lines, most)
+    if not fail_on_missing and len(lines):
+        lines, indices = reading.without_plain_ones(lines, indices)
     in_runs(
         len(lines),
         lambda begin, end: reading.together(lines.slice(begin, end), indices[begin:end]),
@@ -141,6 +161,18 @@ class _Reading:
             self._reject(lines, index, too_long(most))
         kept = np.flatnonzero(widths <= most)
         return Lines.joined([lines.raw(i) for i in kept.tolist()], lines.numbers[kept]), kept
+
+    def without_plain_ones(self, lines: Lines, indices: np.ndarray) -> tuple[Lines, np.ndarray]:
+        """Decode the lines that are plain objects over flat columns, in C; gives the others."""
+        octets = np.frombuffer(lines.data, dtype=np.uint8)
+        found = read_plain(self._schema, self._rules, octets, lines.starts, lines.ends)
+        if found is None:
+            return lines, indices
+        batch, left = found
+        self._pieces.append(batch)
+        self._line_of_row.append(indices[~left])
+        others = np.flatnonzero(left)
+        return Lines.joined([lines.raw(i) for i in others.tolist()], lines.numbers[others]), indices[others]
 
     def _reject(self, lines: Lines, index: int, reason: str) -> None:
         self._rejected.append(MalformedRecord(reason, shown_bytes(lines.raw(index)), int(lines.numbers[index])))

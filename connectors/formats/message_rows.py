@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.formats.projecting import DecodesLines, projected_decoder
+from connectors.formats.projecting import DecodesLines, DecodesPlain, projected_decoder
 from connectors.formats.records import MalformedRecord, shown_bytes, shown_hex, too_long
 from runtime.core.changelog import UPDATE_AFTER, ChangelogBatch
 from runtime.core.schema import Schema
@@ -86,9 +86,25 @@ class MessageRows:
         return DecodedMessages(found.batch, kept[found.message_of_row], tuple(sorted(rejected, key=lambda r: r[0])))
 
     def _decoded(self, payloads: Payloads) -> DecodedMessages:
+        if isinstance(self._decoder, DecodesPlain):
+            found = self._decoder.decode_plain(payloads.data, payloads.starts, payloads.ends)
+            if found is not None:
+                return self._with_others(payloads, *found)
         if isinstance(self._decoder, Decoder):
             return _rows_of_lines(self._decoder, payloads, "json" in self._format.name)
         return self._decoder.decode_messages(payloads)
+
+    def _with_others(self, payloads: Payloads, batch: ChangelogBatch, left: np.ndarray) -> DecodedMessages:
+        """The rows of plain messages, with those of the others."""
+        made, others = np.flatnonzero(~left), np.flatnonzero(left)
+        if not len(others):
+            return DecodedMessages(batch, made, ())
+        assert isinstance(self._decoder, Decoder)
+        more = _rows_of_lines(self._decoder, payloads.take(others), "json" in self._format.name)
+        of_row = np.concatenate([made, others[more.message_of_row]])
+        order = np.argsort(of_row, kind="stable")
+        rejected = tuple((int(others[i]), row) for i, row in more.rejected)
+        return DecodedMessages(ChangelogBatch.concat([batch, more.batch]).take(order), of_row[order], rejected)
 
 
 def _rows_of_lines(decoder: Decoder, payloads: Payloads, json: bool) -> DecodedMessages:

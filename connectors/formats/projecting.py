@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
 from runtime.spi.format import Decoded, Decoder, Format
 
-__all__ = ["DecodesLines", "LimitsRecords", "ProjectingFormat", "SplitsAtReturns", "StartsAtHead", "projected_decoder"]
+__all__ = [
+    "DecodesLines",
+    "DecodesPlain",
+    "LimitsRecords",
+    "ProjectingFormat",
+    "SplitsAtReturns",
+    "StartsAtHead",
+    "projected_decoder",
+]
 
 
 @runtime_checkable
@@ -45,6 +54,17 @@ class DecodesLines(Protocol):
 
     def decode_lines(self, data: bytes) -> Decoded:
         """Each line is one record or malformed."""
+        ...
+
+
+@runtime_checkable
+class DecodesPlain(Protocol):
+    """A decoder that has a fast way for records that are plain, wherever they stand."""
+
+    def decode_plain(
+        self, data: np.ndarray, starts: np.ndarray, ends: np.ndarray
+    ) -> tuple[ChangelogBatch, np.ndarray] | None:
+        """The rows of plain records, one each, and which records were left, bool (n,); None where it is of no use."""
         ...
 
 

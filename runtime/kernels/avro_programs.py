@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
-import pyarrow as pa
 
-__all__ = ["LISTS", "NO_COLUMN", "NODE", "STRINGS", "STRUCT", "Program", "ProgramBuilder", "Read", "Slot", "Write"]
+from runtime.kernels.column_filling import Slot
+
+__all__ = ["NO_COLUMN", "NODE", "Program", "ProgramBuilder", "Read", "Write"]
 
 NODE = 8
 NO_COLUMN = -1
-STRUCT, STRINGS, LISTS = 0, -1, -2
-"""Kinds of columns that are no width in bytes."""
 
 
 class Read(IntEnum):
@@ -76,22 +75,6 @@ class Write(IntEnum):
     """In `a` bytes; -1: in as few as it takes, their number first."""
     ITEMS = 9
     NOTHING = 10
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A column that is filled.
-
-    Attributes:
-        kind: bytes of a value, or STRUCT, STRINGS, LISTS.
-        children: the numbers of the columns within it: fields, the elements, or keys and values.
-        nested: it is within a list, so that nobody knows how many values come.
-    """
-
-    kind: int
-    type: pa.DataType
-    children: tuple[int, ...] = ()
-    nested: bool = False
 
 
 @dataclass(frozen=True)

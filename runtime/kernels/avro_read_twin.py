@@ -7,14 +7,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.kernels.avro_programs import LISTS, NODE, STRINGS, STRUCT, Read
+from runtime.kernels.avro_programs import NODE, Read
+from runtime.kernels.column_filling import (
+    COLUMN,
+    COUNT,
+    DATA_AT,
+    DATA_ROOM,
+    DATA_USED,
+    DATA_WANTED,
+    KIND,
+    LISTS,
+    NULLS,
+    ROOM,
+    STRINGS,
+    STRUCT,
+    VALID_AT,
+    VALUES_AT,
+    WANTED,
+)
 
 __all__ = ["read"]
 
-COLUMN = 12
-"""Numbers of a column: its kind, where its flags, values and bytes are with their room, how many values, bytes (of a list:
-elements) and NULLs it has, and what it wants when it is full."""
-KIND, VALID_AT, VALUES_AT, ROOM, DATA_AT, DATA_ROOM, COUNT, DATA_USED, NULLS, WANTED, DATA_WANTED = range(11)
 (
     FINE, SHORT, LONG_INTEGER, BAD_LENGTH, NO_BRANCH, OUT_OF_RANGE, NOT_TEXT, NOT_BOOLEAN, TOO_MANY, TOO_DEEP, BAD_DECIMAL,
     LEFT_OVER, TOO_LARGE, REFUSED,
@@ -23,9 +36,8 @@ UNREAD = 255
 _DEEPEST, _MOST_EMPTY, _MOST_BYTES = 200, 4096, (1 << 31) - 1
 
 __all__ += [
-    "BAD_DECIMAL", "BAD_LENGTH", "COLUMN", "COUNT", "DATA_AT", "DATA_ROOM", "DATA_USED", "DATA_WANTED", "FINE", "KIND",
-    "LEFT_OVER", "LONG_INTEGER", "NOT_BOOLEAN", "NOT_TEXT", "NO_BRANCH", "NULLS", "OUT_OF_RANGE", "REFUSED", "ROOM", "SHORT",
-    "TOO_DEEP", "TOO_LARGE", "TOO_MANY", "UNREAD", "VALID_AT", "VALUES_AT", "WANTED",
+    "BAD_DECIMAL", "BAD_LENGTH", "FINE", "LEFT_OVER", "LONG_INTEGER", "NOT_BOOLEAN", "NOT_TEXT", "NO_BRANCH", "OUT_OF_RANGE",
+    "REFUSED", "SHORT", "TOO_DEEP", "TOO_LARGE", "TOO_MANY", "UNREAD",
 ]  # fmt: skip
 
 

@@ -1,11 +1,8 @@
 /* Records of Avro to columns: runtime/kernels/avro_read.py has the meaning of programs and the twin. */
 
-#include <string.h>
-
-#include "kernel.h"
+#include "columns.h"
 
 #define NODE 8
-#define COLUMN 12
 #define DEEPEST 200
 /* Items that take no bytes: so many in one record. */
 #define MOST_EMPTY 4096
@@ -14,13 +11,9 @@ enum { SKIP_FIXED, SKIP_INTEGER, SKIP_BYTES, SKIP_ITEMS, GROUP, UNION, ABSENT, I
        BYTES, FIXED, DECIMAL, TEXT, DEFAULT, ITEMS, REJECT, OPERATIONS };
 /* The words of a node. */
 enum { OPERATION, TO, A, B, C, D, FIRST, CHILDREN };
-/* The words of a column, and its kinds that are no width in bytes. */
-enum { KIND, VALID_AT, VALUES_AT, ROOM, DATA_AT, DATA_ROOM, COUNT, DATA_USED, NULLS, WANTED, DATA_WANTED };
-enum { STRUCT = 0, STRINGS = -1, LISTS = -2 };
 /* Why a record is none; the node is beside it. */
 enum { FINE, SHORT, LONG_INTEGER, BAD_LENGTH, NO_BRANCH, OUT_OF_RANGE, NOT_TEXT, NOT_BOOLEAN, TOO_MANY, TOO_DEEP, BAD_DECIMAL,
-       LEFT_OVER, TOO_LARGE, REFUSED };
-#define FULL (-1)
+       LEFT_OVER, REFUSED = 13 };
 
 struct walk {
     const uint8_t *at, *end;
@@ -69,99 +62,6 @@ static uint64_t little_endian(const uint8_t *from, int width)
     return read;
 }
 
-static int is_text(const uint8_t *at, const uint8_t *end)
-{
-    while (at < end) {
-        while (end - at >= 8) {
-            uint64_t word;
-            memcpy(&word, at, 8);
-            if (word & 0x8080808080808080U)
-                break;
-            at += 8;
-        }
-        if (at == end)
-            return 1;
-        uint8_t byte = *at++;
-        if (byte < 128)
-            continue;
-        int more = byte >= 0xC2 && byte < 0xE0 ? 1 : byte >= 0xE0 && byte < 0xF0 ? 2 : byte >= 0xF0 && byte < 0xF5 ? 3 : 0;
-        if (!more || end - at < more)
-            return 0;
-        /* No form that is longer than needed, no half of a pair, nothing beyond U+10FFFF. */
-        uint8_t least = byte == 0xE0 ? 0xA0 : byte == 0xF0 ? 0x90 : 0x80, most = byte == 0xED ? 0x9F : byte == 0xF4 ? 0x8F : 0xBF;
-        if (*at < least || *at > most)
-            return 0;
-        for (int i = 1; i < more; i++)
-            if ((at[i] & 0xC0) != 0x80)
-                return 0;
-        at += more;
-    }
-    return 1;
-}
-
-/* One more item of a column: a value, or NULL, which takes the room of a value of zeros. */
-static int add(struct walk *w, int64_t *column, int valid, const void *value)
-{
-    int64_t count = column[COUNT];
-    if (count >= column[ROOM]) {
-        column[WANTED] = count + 1;
-        return FULL;
-    }
-    w->arena[column[VALID_AT] + count] = (uint8_t)valid;
-    column[NULLS] += !valid;
-    if (column[KIND] > 0) {
-        uint8_t *to = w->arena + column[VALUES_AT] + count * column[KIND];
-        if (value)
-            memcpy(to, value, (size_t)column[KIND]);
-        else
-            memset(to, 0, (size_t)column[KIND]);
-    } else if (column[KIND] != STRUCT) {
-        int32_t end = (int32_t)column[DATA_USED];
-        memcpy(w->arena + column[VALUES_AT] + 4 * (count + 1), &end, 4);
-    }
-    column[COUNT] = count + 1;
-    return FINE;
-}
-
-/* Of a number the lowest bytes, as many as the column has. */
-static int add_number(struct walk *w, int64_t *column, int64_t number)
-{
-    int8_t small = (int8_t)number;
-    int16_t two = (int16_t)number;
-    int32_t four = (int32_t)number;
-    switch (column[KIND]) {
-    case 1: return add(w, column, 1, &small);
-    case 2: return add(w, column, 1, &two);
-    case 4: return add(w, column, 1, &four);
-    default: return add(w, column, 1, &number);
-    }
-}
-
-static int add_float(struct walk *w, int64_t *column, double number)
-{
-    float narrow = (float)number;
-    return column[KIND] == 4 ? add(w, column, 1, &narrow) : add(w, column, 1, &number);
-}
-
-static int add_bytes(struct walk *w, int64_t *column, const uint8_t *from, int64_t length)
-{
-    int64_t used = column[DATA_USED];
-    if (used + length > INT32_MAX)
-        return TOO_LARGE;
-    if (length > column[DATA_ROOM] - used) {
-        column[DATA_WANTED] = used + length;
-        return FULL;
-    }
-    if (column[COUNT] >= column[ROOM]) {
-        column[WANTED] = column[COUNT] + 1;
-        return FULL;
-    }
-    if (length)
-        memcpy(w->arena + column[DATA_AT] + used, from, (size_t)length);
-    column[DATA_USED] = used + length;
-    return add(w, column, 1, NULL);
-}
-
 /* A number of two's complement, the highest byte first, of less than 10^p: B and C are 10^p. */
 static int add_decimal(struct walk *w, int64_t *column, const int64_t *node, const uint8_t *from, int64_t length)
 {
@@ -183,7 +83,7 @@ static int add_decimal(struct walk *w, int64_t *column, const int64_t *node, con
     }
     if (high > most_high || (high == most_high && low >= most_low))
         return BAD_DECIMAL;
-    return add(w, column, 1, words);
+    return add(w->arena, column, 1, words);
 }
 
 static int run(struct walk *w, int64_t number);
@@ -228,7 +128,7 @@ static int run_items(struct walk *w, const int64_t *node, int64_t *column)
     if (column[DATA_USED] + total > INT32_MAX)
         return TOO_LARGE;
     column[DATA_USED] += total;
-    return add(w, column, 1, NULL);
+    return add(w->arena, column, 1, NULL);
 }
 
 static int run(struct walk *w, int64_t number)
@@ -268,7 +168,7 @@ static int run(struct walk *w, int64_t number)
         w->depth--;
         if (failed || !column)
             return failed;
-        return add(w, column, node[OPERATION] == GROUP, NULL);
+        return add(w->arena, column, node[OPERATION] == GROUP, NULL);
     case UNION:
         failed = read_integer(w, &value);
         if (failed)
@@ -288,10 +188,10 @@ static int run(struct walk *w, int64_t number)
         if (value < node[A] || value > node[B])
             return OUT_OF_RANGE;
         if (node[OPERATION] == INTEGER_AS_FLOAT)
-            return add_float(w, column, column[KIND] == 4 ? (double)(float)value : (double)value);
+            return add_float(w->arena, column, column[KIND] == 4 ? (double)(float)value : (double)value);
         if (node[D] > 1)
             value = value / node[D] - (value % node[D] < 0);
-        return add_number(w, column, (int64_t)((uint64_t)value * (uint64_t)node[C]));
+        return add_number(w->arena, column, (int64_t)((uint64_t)value * (uint64_t)node[C]));
     case FLOAT:
     case DOUBLE: {
         int width = node[OPERATION] == FLOAT ? 4 : 8;
@@ -305,15 +205,15 @@ static int run(struct walk *w, int64_t number)
         memcpy(&wide, &bits, 8);
         w->at += width;
         if (column[KIND] == width)
-            return width == 4 ? add(w, column, 1, &narrow) : add(w, column, 1, &wide);
-        return add_float(w, column, width == 4 ? (double)narrow : wide);
+            return width == 4 ? add(w->arena, column, 1, &narrow) : add(w->arena, column, 1, &wide);
+        return add_float(w->arena, column, width == 4 ? (double)narrow : wide);
     }
     case BOOLEAN:
         if (w->at == w->end)
             return SHORT;
         if (*w->at > 1)
             return NOT_BOOLEAN;
-        return add_number(w, column, *w->at++);
+        return add_number(w->arena, column, *w->at++);
     case BYTES:
     case FIXED:
         value = node[A];
@@ -326,7 +226,7 @@ static int run(struct walk *w, int64_t number)
         if (node[B] && !is_text(w->at, w->at + value))
             return NOT_TEXT;
         w->at += value;
-        return add_bytes(w, column, w->at - value, value);
+        return add_bytes(w->arena, column, w->at - value, value);
     case DECIMAL:
         value = node[A];
         if (value < 0)
@@ -338,7 +238,7 @@ static int run(struct walk *w, int64_t number)
         w->at += value;
         return add_decimal(w, column, node, w->at - value, value);
     case TEXT:
-        return add_bytes(w, column, w->constants + node[A], node[B]);
+        return add_bytes(w->arena, column, w->constants + node[A], node[B]);
     case DEFAULT: {
         const uint8_t *at = w->at, *end = w->end;
         if (++w->depth > DEEPEST)
@@ -394,25 +294,6 @@ static int is_program(
             : operation == BOOLEAN                                       ? kind != 1
             : operation >= INTEGER_AS_FLOAT && operation <= DOUBLE       ? kind != 4 && kind != 8
                                                                          : 0)
-            return 0;
-    }
-    return 1;
-}
-
-/* Whether the columns lie within the arena, and what they have within their room. */
-static int are_columns(const int64_t *columns, int64_t count, int64_t arena_size)
-{
-    for (const int64_t *c = columns; c < columns + count * COLUMN; c += COLUMN) {
-        int64_t kind = c[KIND], width = kind > 0 ? kind : 4;
-        if (kind != STRUCT && kind != STRINGS && kind != LISTS && kind != 1 && kind != 2 && kind != 4 && kind != 8 && kind != 16)
-            return 0;
-        if (!within(c[ROOM], arena_size + 1) || !within(c[COUNT], c[ROOM] + 1) || !within(c[VALID_AT], arena_size - c[ROOM] + 1))
-            return 0;
-        if (kind != STRUCT && (c[ROOM] >= arena_size / width || !within(c[VALUES_AT], arena_size - (c[ROOM] + 1) * width + 1)))
-            return 0;
-        if (!within(c[DATA_ROOM], arena_size + 1) || !within(c[DATA_AT], arena_size - c[DATA_ROOM] + 1))
-            return 0;
-        if (!within(c[DATA_USED], kind == STRINGS ? c[DATA_ROOM] + 1 : (int64_t)INT32_MAX + 1))
             return 0;
     }
     return 1;

@@ -11,6 +11,7 @@ from runtime.kernels.checksum import crc32
 from runtime.kernels.native import Kernel
 from tests.unit.kernels.avro_calls import of_avro
 from tests.unit.kernels.conftest import handles
+from tests.unit.kernels.json_calls import of_objects
 from tests.unit.kernels.match_calls import of_match, of_paths
 from tests.unit.kernels.test_framing import of_frames
 from tests.unit.kernels.test_native import of_index, of_lists, of_ranks, of_slots, of_strings, of_words
@@ -89,6 +90,7 @@ def calls(kernels: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Kern
                 of_paths,
                 of_variants,
                 of_avro,
+                of_objects,
                 of_frames,
             ):
                 kind(np.random.default_rng(rows), rows)

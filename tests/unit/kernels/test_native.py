@@ -23,6 +23,7 @@ from runtime.kernels.radix import radix_argsort
 from runtime.kernels.ranking import contenders
 from tests.unit.kernels.avro_calls import of_avro
 from tests.unit.kernels.conftest import handles
+from tests.unit.kernels.json_calls import of_objects
 from tests.unit.kernels.match_calls import of_match, of_paths
 from tests.unit.kernels.variant_calls import of_variants
 
@@ -143,7 +144,20 @@ def of_lists(rng: np.random.Generator, rows: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "calls", [of_words, of_slots, of_ranks, of_strings, of_index, of_lists, of_match, of_paths, of_variants, of_avro]
+    "calls",
+    [
+        of_words,
+        of_slots,
+        of_ranks,
+        of_strings,
+        of_index,
+        of_lists,
+        of_match,
+        of_paths,
+        of_variants,
+        of_avro,
+        of_objects,
+    ],
 )
 @pytest.mark.parametrize("rows", ROWS)
 def test_twins(
