@@ -17,7 +17,7 @@ from runtime.core.wakeup import nobody
 from runtime.local.job import Job
 from sqlengine.api.result import Result
 from sqlengine.bind import BoundQuery
-from sqlengine.catalog.catalog import CatalogObject
+from sqlengine.catalog.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogObject
 from sqlengine.catalog.objects import CatalogView, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
@@ -148,7 +148,7 @@ def create_materialized_view(
         elif taken is not None:
             restored = taken.succession.restored
         settings = session.job_settings([planned.physical])
-        job = Job(f"view {path.name}", [planned.physical], settings, savepoint=restored)
+        job = Job(_job_name(path), [planned.physical], settings, savepoint=restored)
         _attach.verify(session, job, [planned])
         read = {id(source.table) for source in job.dataflow.sources}
         inputs = frozenset(path for path, table in session.memory.items() if id(table) in read)
@@ -193,6 +193,14 @@ def create_materialized_view(
     if view.refresh is not None and view.refresh.full and not view.refresh.suspended and part is None:
         session.views.schedule[path] = session.clock.now() + view.refresh.milliseconds
     return Result.ok()
+
+
+def _job_name(path: ObjectPath) -> str:
+    """What the job of a view is called, in figures too: no other one is called so. The first database goes without saying."""
+    parts = path.parts
+    if path.catalog == DEFAULT_CATALOG:
+        parts = parts[2:] if path.database == DEFAULT_DATABASE else parts[1:]
+    return "view " + ".".join(f"`{part}`" if "." in part or "`" in part else part for part in parts)
 
 
 def _starts_as_before(view: MaterializedView, session: Session) -> bool:

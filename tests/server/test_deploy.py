@@ -9,7 +9,6 @@ import shlex
 import ssl
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +25,7 @@ from runtime.core.errors import OptionError
 from sqlengine.server import running
 from tests.server.debian import debian_program
 from tests.server.test_serve import certificate
-from tests.server.test_standby import Machine, until
+from tests.server.test_standby import Machine
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
@@ -116,7 +115,7 @@ class Places:
             "${CREDENTIALS_DIRECTORY}/users": str(users),
             "/run/secrets/sqlengine/tls/tls.crt": self.cert,
             "/run/secrets/sqlengine/tls/tls.key": self.key,
-            "/var/lib/sqlengine/shop": f"{folder}/unit",
+            "/var/lib/sqlengine/shop": f"{folder}/data",
             "/data/shop": f"{folder}/data",
             "s3://lake/shop?region=eu-central-1": f"{folder}/lake",
         }
@@ -167,57 +166,43 @@ def instructions() -> dict[str, str]:
     return dict(line.split(None, 1) for line in text.splitlines() if line and not line.startswith(("#", " ")))
 
 
-def test_the_command_of_the_container_serves(places: Places, served: Callable[..., Machine]) -> None:
+def test_the_commands_of_the_container_and_of_the_unit_serve(places: Places, served: Callable[..., Machine]) -> None:
     said = instructions()
     assert json.loads(said["ENTRYPOINT"]) == ["sqlengine"] and said["USER"] == "10001:10001"
     machine = served(places.arguments(json.loads(said["CMD"])))
+    text = (DEPLOY / "systemd" / "sqlengine.service").read_text()
+    (command,) = re.findall(r"^ExecStart=/opt/sqlengine/bin/sqlengine (.*)$", text, re.MULTILINE)
     machine.says("PostgreSQL clients connect")
+    # Here both have one database.
+    other = served(places.arguments(shlex.split(command)))
+    other.says("standing by for")
     check = json.loads(said["HEALTHCHECK"].partition("CMD")[2])
     looked = [word.replace(":8080", f":{machine.ports[1]}") for word in check]
     assert looked[0] == "python"
-    subprocess.run([sys.executable, *looked[1:]], check=True)
+    subprocess.run([sys.executable, "-S", *looked[1:]], check=True)
     with psycopg.connect(f"host=127.0.0.1 port={machine.ports[0]} user=ann password=geheim") as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
+    machine.process.terminate()
+    other.says("PostgreSQL clients connect")
 
 
-def test_the_command_of_the_unit_serves(places: Places, served: Callable[..., Machine]) -> None:
-    text = (DEPLOY / "systemd" / "sqlengine.service").read_text()
-    (command,) = re.findall(r"^ExecStart=/opt/sqlengine/bin/sqlengine (.*)$", text, re.MULTILINE)
-    machine = served(places.arguments(shlex.split(command)))
-    machine.says("PostgreSQL clients connect")
-    assert machine.health("/healthz") == 200
-
-
-def test_the_command_of_the_pods_serves_and_stands_by(places: Places, served: Callable[..., Machine]) -> None:
+def test_the_command_of_the_pods_serves(places: Places, served: Callable[..., Machine]) -> None:
     found = [stateful_set(name)["template"]["spec"]["containers"][0] for name in PODS]
     # They differ in where the database is.
-    assert found[0]["args"][:-1] == found[1]["args"][:-1] and places.arguments(found[0]["args"])
-    container, arguments = found[1], places.arguments(found[1]["args"])
-    leader = served(arguments)
-    leader.says("PostgreSQL clients connect")
+    assert found[0]["args"][:-1] == found[1]["args"][:-1] and places.arguments(found[1]["args"])
+    container = found[0]
+    machine = served(places.arguments(container["args"]))
+    machine.says("PostgreSQL clients connect")
     trusting = ssl.create_default_context(cafile=places.cert)
     trusting.check_hostname = False
-
-    def status(machine: Machine, probe: str) -> int:
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         get = container[probe]["httpGet"]
         url = f"{get['scheme'].lower()}://127.0.0.1:{machine.ports[1]}{get['path']}"
-        try:
-            with urllib.request.urlopen(url, timeout=5, context=trusting) as answer:
-                return answer.status
-        except urllib.error.HTTPError as error:
-            return error.code
-        except urllib.error.URLError:
-            return 0  # It begins to listen for good.
-
-    assert (status(leader, "livenessProbe"), status(leader, "readinessProbe")) == (200, 200)
-    where = f"host=127.0.0.1 port={leader.ports[0]} user=ann password=geheim"
+        with urllib.request.urlopen(url, timeout=5, context=trusting) as answer:
+            assert answer.status == 200
+    where = f"host=127.0.0.1 port={machine.ports[0]} user=ann password=geheim"
     with psycopg.connect(f"{where} sslmode=require") as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
-    other = served(arguments)
-    other.says("standing by for")
-    assert (status(other, "startupProbe"), status(other, "readinessProbe")) == (200, 503)
-    leader.process.terminate()
-    until(lambda: status(other, "readinessProbe") == 200, leader, other)
 
 
 def test_a_secret_that_root_gives_the_servers_group_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

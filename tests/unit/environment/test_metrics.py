@@ -184,6 +184,20 @@ def test_it_may_be_read_while_jobs_run() -> None:
         result.get_job_client().cancel()
 
 
+def test_views_of_one_name_have_figures_of_their_own() -> None:
+    with TableEnvironment.create() as env:
+        env.execute_sql("CREATE TABLE t (n INT)")
+        for database in ("d", "`d.v`"):
+            env.execute_sql(f"CREATE DATABASE {database}")
+            env.execute_sql(f"CREATE MATERIALIZED VIEW {database}.v AS SELECT n FROM default_database.t")
+        for view in ("v", "`d.v`"):
+            env.execute_sql(f"CREATE MATERIALIZED VIEW {view} AS SELECT n FROM t")
+        samples = [(sample.name, tuple(sample.labels)) for sample in env.session.database.metrics.collect()]
+        assert len(samples) == len(set(samples))
+        jobs = {dict(labels).get("job") for _, labels in samples} - {None}
+        assert jobs == {"view v", "view d.v", "view `d.v`", "view `d.v`.v"}
+
+
 def test_names_say_their_unit_and_kind() -> None:
     assert len({m.name for m in METRICS}) == len(METRICS)
     for metric in METRICS:
