@@ -310,3 +310,10 @@ SELECT (date '2024-01-01', date '2024-02-01') OVERLAPS (date '2024-01-15', date 
 SELECT 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'::uuid, uuid '{a0eebc999c0b4ef8bb6d6bb9bd380a11}', 'a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11'::uuid::text;
 SELECT 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid = 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid IN ('A0EEBC999C0B4EF8BB6D6BB9BD380A11'), length(gen_random_uuid()::text), pg_typeof(gen_random_uuid());
 SELECT u, count(*) FROM (VALUES ('b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid), ('{B0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}'::uuid), ('10eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid), (NULL)) AS t (u) GROUP BY u ORDER BY u;
+-- ages
+SELECT age(timestamp '2024-03-01', timestamp '2020-02-29'), age(timestamp '2001-04-10', timestamp '1957-06-13'), age(date '2020-02-29', date '2024-03-01');
+SELECT id, age(date '2024-06-01', hired), age(hired, date '2024-06-01'), age(at, timestamp '2024-03-01 08:09:10.125') FROM emp NATURAL LEFT JOIN (SELECT id, at FROM item) i ORDER BY id;
+SELECT extract(year FROM age(date '2024-06-01', hired)), date_part('month', age(date '2024-06-01', hired)), extract(day FROM age(hired, date '2024-06-01')) FROM emp ORDER BY id;
+SELECT id, extract(hour FROM age(at, timestamp '2024-03-01 08:09:10.125')), extract(second FROM age(at, timestamp '2024-03-01 08:09:10.125')), extract(minute FROM age(timestamp '2024-03-01 08:09:10.125', at)) FROM item ORDER BY id;
+SELECT age(timestamp '2024-01-01', timestamp '2024-01-01'), age(timestamp '2024-03-31', timestamp '2024-02-29'), age(timestamp '2024-03-30 10:00', timestamp '2024-02-29 11:00'), age(timestamp '2023-12-31 23:59:59.5', timestamp '2024-01-01');
+SELECT num_nulls(1, NULL, 'a'), num_nonnulls(1, NULL);

@@ -32,7 +32,7 @@ from runtime.expr.function import (
 )
 from runtime.expr.library import aggregate
 from runtime.expr.library.arithmetic import divide
-from runtime.expr.library.declare import APPROX, CHARACTER, DOUBLE_, INTEGER, NUMERIC, Family, same
+from runtime.expr.library.declare import APPROX, CHARACTER, DOUBLE_, INTEGER, NUMERIC, TIMESTAMP_, Family, same
 
 __all__ = ["FAMILY"]
 
@@ -41,6 +41,7 @@ _R = TypeRoot
 _MAX = 38
 _SCALE = 16
 _LEAST = 6
+_MINUTE = 60_000_000
 _DIGITS = {_R.TINYINT: 3, _R.SMALLINT: 5, _R.INT: 10, _R.BIGINT: 19}
 
 
@@ -135,8 +136,77 @@ def seconds_text(context: EvalContext, value: Value) -> Value:
     return pc.utf8_lpad(text, 9, "0")
 
 
+def _age(a: Value, b: Value, length: int) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+    """The parts of the time from the second point to the first, all of one sign, and which rows have one. Days are
+    borrowed from the month of the earlier point."""
+    first, second = (as_array(v, length).cast(pa.timestamp("us")) for v in (a, b))
+    valid = combine_valid(validity(first), validity(second))
+    ends = [integers_of(pc.fill_null(v, 0)).view("datetime64[us]") for v in (first, second)]
+    sign = np.where(ends[0] < ends[1], -1, 1)
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    months, days = (
+        [(e.astype(unit) - e.astype(coarse).astype(unit)).astype(np.int64) for e in (low, high)]
+        for unit, coarse in (("datetime64[M]", "datetime64[Y]"), ("datetime64[D]", "datetime64[M]"))
+    )
+    years = [e.astype("datetime64[Y]").astype(np.int64) for e in (low, high)]
+    rest = [(e - e.astype("datetime64[D]")).astype(np.int64) for e in (low, high)]
+    time = rest[1] - rest[0]
+    day = days[1] - days[0] - (time < 0)
+    time = np.where(time < 0, time + 24 * 60 * _MINUTE, time)
+    month_of_low = low.astype("datetime64[M]")
+    lengths = ((month_of_low + 1).astype("datetime64[D]") - month_of_low.astype("datetime64[D]")).astype(np.int64)
+    whole = (years[1] - years[0]) * 12 + months[1] - months[0] - (day < 0)
+    day = np.where(day < 0, day + lengths, day)
+    parts = {
+        "YEAR": whole // 12, "MONTH": whole % 12, "DAY": day, "HOUR": time // (60 * _MINUTE),
+        "MINUTE": time // _MINUTE % 60, "MICROSECOND": time % _MINUTE,
+    }  # fmt: skip
+    return {name: part * sign for name, part in parts.items()}, valid
+
+
+@FAMILY.scalar(
+    "PG_AGE",
+    [TIMESTAMP_, TIMESTAMP_],
+    STRING,
+    "The time between two points in time in words: 4 years 1 mon 3 days 02:30:00.",
+)
+def age(context: EvalContext, a: Value, b: Value) -> Value:
+    parts, valid = _age(a, b, context.num_rows)
+    words = []
+    for name, unit in (("YEAR", "year"), ("MONTH", "mon"), ("DAY", "day")):
+        numbers_ = pa.array(parts[name])
+        plural = pc.if_else(pc.equal(numbers_, 1), unit, f"{unit}s")
+        shown = pc.binary_join_element_wise(numbers_.cast(pa.string()), plural, " ")
+        words.append(pc.if_else(pc.equal(numbers_, 0), pa.scalar(None, pa.string()), shown))
+    clock = [np.abs(parts[name]) for name in ("HOUR", "MINUTE", "MICROSECOND")]
+    minus = np.any([parts[name] < 0 for name in ("HOUR", "MINUTE", "MICROSECOND")], axis=0)
+    digits = [pc.utf8_lpad(pa.array(c).cast(pa.string()), 2, "0") for c in (clock[0], clock[1], clock[2] // 1_000_000)]
+    fraction = pc.utf8_rtrim(pc.utf8_lpad(pa.array(clock[2] % 1_000_000).cast(pa.string()), 6, "0"), "0")
+    seconds = pc.if_else(pc.equal(fraction, ""), digits[2], pc.binary_join_element_wise(digits[2], fraction, "."))
+    time = pc.binary_join_element_wise(digits[0], digits[1], seconds, ":")
+    time = pc.binary_join_element_wise(pc.if_else(pa.array(minus), "-", ""), time, "")
+    nothing = pc.and_(pc.and_(pc.is_null(words[0]), pc.is_null(words[1])), pc.is_null(words[2]))
+    is_shown = pc.or_(nothing, pa.array(sum(clock) > 0))
+    time = pc.if_else(is_shown, time, pa.scalar(None, pa.string()))
+    found = pc.binary_join_element_wise(*words, time, " ", null_handling="skip")
+    return found if valid is None else pc.if_else(pa.array(valid), found, pa.scalar(None, pa.string()))
+
+
+@FAMILY.scalar(
+    "PG_AGE_PART",
+    [CHARACTER, TIMESTAMP_, TIMESTAMP_],
+    BIGINT,
+    "YEAR, MONTH, DAY, HOUR, MINUTE or MICROSECOND (with the seconds) of the time between two points in time.",
+)
+def age_part(context: EvalContext, unit: Value, a: Value, b: Value) -> Value:
+    parts, valid = _age(a, b, context.num_rows)
+    units = as_array(unit, context.num_rows)
+    chosen = [np.asarray(pc.fill_null(pc.equal(units, name), False)) for name in parts]
+    found = np.select(chosen, list(parts.values()), 0)
+    return from_numpy(found, combine_valid(valid, np.any(chosen, axis=0)), pa.int64(), context.num_rows)
+
+
 _OFFSET = r"^(?P<time>.*:.*\d)\s*(?P<zone>[zZ]|[+-]\d{1,2}(?::?\d{2})?)$"
-_MINUTE = 60_000_000
 
 
 def _with_seconds(texts: Value) -> Value:

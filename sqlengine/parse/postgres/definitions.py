@@ -9,6 +9,8 @@ CREATE SINK k FROM v WITH (connector = 'kafka', .., primary_key = 'id') FORMAT .
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from sqlglot import exp
 
 from runtime.core.types import BYTES
@@ -37,6 +39,13 @@ from sqlengine.parse.table_definitions import Elements
 
 __all__ = ["DefinitionGrammar"]
 
+_CONSTRAINTS = {
+    "CHECK": "conditions (CHECK)",
+    "UNIQUE": "columns without repeated values (UNIQUE)",
+    "REFERENCES": "references to other tables",
+    "FOREIGN": "references to other tables",
+}
+"""Constraints that are refused."""
 _COPIED = {
     "ALL": ("ALL",), "CONSTRAINTS": ("CONSTRAINTS",), "INDEXES": ("CONSTRAINTS",), "GENERATED": ("GENERATED",),
     "DEFAULTS": ("GENERATED",), "IDENTITY": ("GENERATED",), "COMMENTS": (), "STORAGE": (), "STATISTICS": (), "COMPRESSION": (),
@@ -111,6 +120,8 @@ class DefinitionGrammar(StatementGrammar):
 
     def _element(self, found: Elements) -> None:
         """Also `LIKE table [INCLUDING what ..]`: its columns without anything else that is not asked for."""
+        if self.at("CHECK", "(") or self.at("UNIQUE", "(") or self.at("FOREIGN", "KEY"):
+            self._refuse_constraint()
         if not self.at("LIKE"):
             super()._element(found)
             return
@@ -127,6 +138,22 @@ class DefinitionGrammar(StatementGrammar):
                     wanted.add(LikeOption(strategy, feature, at.span))
         options = tuple(sorted(wanted, key=lambda option: option.feature))
         self._copied = LikeClause(source, options, self.span_from(start))
+
+    def _table_key(self, among: Elements | None = None) -> PrimaryKey:
+        if self.at("CONSTRAINT") and self.peek(2).upper in _CONSTRAINTS:
+            self.advance()
+            self.advance()
+            self._refuse_constraint()
+        return super()._table_key(among)
+
+    def _refuse_constraint(self) -> NoReturn:
+        """What is promised of rows would have to hold."""
+        word = self.token.upper
+        self.refuse(
+            f"{_CONSTRAINTS[word]} are not kept: only NOT NULL and PRIMARY KEY are",
+            self.token,
+            "leave it out; a view with the condition in WHERE tells the rows that break it",
+        )
 
     def _create_sink(self) -> Statement:
         if_not_exists = self.match("IF", "NOT", "EXISTS")
@@ -246,7 +273,10 @@ class DefinitionGrammar(StatementGrammar):
                     name, ExpressionText(cast, str(cast.sql(dialect="flink")), text.span), span=self.span_from(start)
                 ), None
         self.back_to(index)
-        return super()._column(among)
+        found = super()._column(among)
+        if self.token.upper in _CONSTRAINTS:
+            self._refuse_constraint()
+        return found
 
 
 def _untyped(value: ExpressionText) -> ExpressionText:

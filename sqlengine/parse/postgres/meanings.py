@@ -75,6 +75,8 @@ AS_EXPRESSIONS = {
     "LPAD(CAST($3 AS STRING), 2, '0')) AS DATE)",
     ("STARTS_WITH", 2): "STARTSWITH($1, $2)",
     ("CBRT", 1): "PG_CBRT($1)",
+    ("AGE", 2): "PG_AGE(CAST($1 AS TIMESTAMP(6)), CAST($2 AS TIMESTAMP(6)))",
+    ("AGE", 1): "PG_AGE(CAST(CURRENT_DATE AS TIMESTAMP(6)), CAST($1 AS TIMESTAMP(6)))",
     ("ARRAY_LOWER", 2): "CASE WHEN PG_ARRAY_LENGTH($1, $2) > 0 THEN 1 END",
     ("ARRAY_NDIMS", 1): "CASE WHEN CARDINALITY($1) > 0 THEN 1 END",
     ("ARRAY_DIMS", 1): "CASE WHEN CARDINALITY($1) > 0 THEN CONCAT('[1:', CAST(CARDINALITY($1) AS STRING), ']') END",
@@ -96,7 +98,6 @@ _FIELDS = {
 }
 """Fields that PostgreSQL counts in another way than Flink's EXTRACT."""
 _REFUSED = {
-    "AGE": "an interval has months or days here, not both: subtract the times, or use TIMESTAMPDIFF(MONTH, a, b)",
     "JSONB_PRETTY": "v::text is the text of a value",
 }
 
@@ -146,6 +147,8 @@ def _date_part(call: FunctionCall) -> exp.Expr:
 
 def _field(unit: str, value: exp.Expr, call: FunctionCall) -> exp.Expr:
     word = unit.removesuffix("S") if unit not in ("MS", "US") else {"MS": "MILLISECOND", "US": "MICROSECOND"}[unit]
+    if isinstance(value, FunctionCall) and value.name == "PG_AGE":
+        return _part_of_age(word, value, call)
     if word in ("SECOND", "EPOCH"):
         digits = {"SECOND": 8, "EPOCH": 20}[word]
         text = (
@@ -154,6 +157,24 @@ def _field(unit: str, value: exp.Expr, call: FunctionCall) -> exp.Expr:
         return _filled(text, call, [value])
     text = _FIELDS.get(word, f"EXTRACT({word} FROM $1)")
     return _filled(f"CAST({text} AS DECIMAL(20, 0))", call, [value])
+
+
+def _part_of_age(word: str, age: FunctionCall, call: FunctionCall) -> exp.Expr:
+    """EXTRACT of the time between two points in time, which has months and days."""
+    if word not in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"):
+        raise UnsupportedError(
+            f"AGE has no {word} here", span=span_of(call), hint="it has year, month, day, hour, minute and second"
+        )
+    if word == "SECOND":
+        return _filled("CAST(PG_AGE_PART('MICROSECOND', $1, $2) AS DECIMAL(8, 0)) * 0.000001", call, age.expressions)
+    return _filled(f"CAST(PG_AGE_PART('{word}', $1, $2) AS DECIMAL(20, 0))", call, age.expressions)
+
+
+def _num_nulls(call: FunctionCall) -> exp.Expr:
+    """NUM_NULLS and NUM_NONNULLS: how many arguments are NULL, or are not."""
+    test = "IS NULL" if str(call.name).upper() == "NUM_NULLS" else "IS NOT NULL"
+    terms = " + ".join(f"CASE WHEN ${i} {test} THEN 1 ELSE 0 END" for i in range(1, len(call.expressions) + 1))
+    return _filled(terms, call) if call.expressions else call
 
 
 def _without_nulls(function: str) -> Callable[[FunctionCall], exp.Expr]:
@@ -355,6 +376,8 @@ BY_RULE: dict[str, Callable[[FunctionCall], exp.Expr]] = {
     "DATE_BIN": _date_bin,
     "TO_CHAR": _to_char,
     "DECODE": _decode,
+    "NUM_NULLS": _num_nulls,
+    "NUM_NONNULLS": _num_nulls,
 }
 
 

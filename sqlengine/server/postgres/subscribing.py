@@ -55,6 +55,12 @@ def _read(text: str) -> _Asked | None:
     if not reader.accept("subscribe"):
         return None
     reader.accept("to")
+    if reader.accept("("):
+        raise PgError(
+            "0A000",
+            "SUBSCRIBE follows a table or a materialized view, by its name",
+            hint="CREATE MATERIALIZED VIEW v AS the query, then SUBSCRIBE TO v",
+        )
     first = reader.peek()
     reader.name()
     last = reader.peek()
