@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -155,10 +156,10 @@ class _Following:
             with connected(options.address) as connection:
                 yield from self._followed(stream, Transactions(self._source, number, order, position), connection, stop)
         finally:
-            try:
+            # Where the connection is gone, what has ended it is told, not this.
+            with suppress(Exception):
                 stream.tell(self.durable, self.durable)
-            finally:
-                stream.close()
+            stream.close()
 
     def _followed(
         self, stream: SlotStream, transactions: Transactions, connection: Any, stop: threading.Event

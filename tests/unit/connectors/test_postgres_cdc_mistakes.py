@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import time
+from typing import Any
 
 import psycopg
 import pytest
@@ -96,6 +97,20 @@ def test_a_slot_that_is_gone_or_has_moved(made: PostgresDatabase) -> None:
     assert told.code == "E3170" and f"there is no slot {slot} any more" in str(told) and "--fresh" in (told.hint or "")
     made.run(f"SELECT pg_create_logical_replication_slot('{slot}', 'test_decoding')")
     assert "is of the plugin test_decoding" in str(error_of(table(made)))
+
+
+def test_a_slot_that_is_dropped_while_it_is_read(made: PostgresDatabase) -> None:
+    reader: Any = opened(table(made))
+    made.run("INSERT INTO t VALUES (1, 'a', 1, NULL)")
+    all_there_is(reader)
+    reader.checkpoint_complete(reader.position())
+    made.run(
+        "SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE database = current_database();"
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()",
+    )
+    with pytest.raises(ConnectorError, match="E3170 there is no slot"):
+        rows_until(reader, lambda found: False)
+    reader.close()
 
 
 @pytest.mark.parametrize(
