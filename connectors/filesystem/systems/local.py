@@ -79,7 +79,7 @@ class LocalFiles:
         above = os.path.abspath(root)
         while not os.path.exists(above):
             above = os.path.dirname(above)
-        if not os.access(above, os.W_OK | os.X_OK):
+        if os.path.isdir(above) and not os.access(above, os.W_OK | os.X_OK):
             raise ConnectorError(
                 f"cannot write to {root}: permission denied", code="E3110", hint="choose a folder that may be written"
             )
