@@ -55,8 +55,13 @@ def _first_line(error: Exception) -> str:
 
 def is_there(place: Place) -> bool:
     """Whether there is a table."""
+    # The library's own question holds the interpreter while it waits for the network.
     with told(place):
-        return DeltaTable.is_deltatable(place.path, storage_options=place.plain or None)
+        try:
+            DeltaTable(place.path, storage_options=place.plain or None)
+        except TableNotFoundError:
+            return False
+        return True
 
 
 def loaded(place: Place, version: int | None = None) -> DeltaTable:

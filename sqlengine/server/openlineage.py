@@ -271,7 +271,13 @@ def _elsewhere(options: Mapping[str, str]) -> dict[str, str] | None:
             "namespace": f"postgres://{found['host']}:{found['port'] or 5432}",
             "name": ".".join(part for part in (unquote(found["database"]), schema, table) if part),
         }
-    if path := options.get("path"):
+    if (table := options.get("catalog-table")) and options.get("connector") == "iceberg":
+        place = options.get("uri") or options.get("warehouse", "")
+        return {
+            "namespace": masked_text(shown_value("uri", place)),
+            "name": f"{options.get('catalog-database', 'default')}.{table}",
+        }
+    if path := options.get("path") or options.get("table-path"):
         scheme, separator, rest = shown_value("path", path).partition("://")
         if not separator:
             return {"namespace": "file", "name": masked_text(path)}
