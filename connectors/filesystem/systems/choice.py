@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from connectors.filesystem.files import local_path
 from connectors.filesystem.systems.local import LOCAL
@@ -72,6 +71,9 @@ _STORES: Mapping[str, tuple[str, Mapping[str, Option[str] | Option[bool]]]] = {
     "abfss": ("abfss", _AZURE),
 }
 """By scheme the one that the library knows, and the options."""
+_HOST = re.compile(r"(?:[A-Za-z0-9_$][A-Za-z0-9._$-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?", re.ASCII)
+"""What has one meaning for everybody: no signs in which a second host could be hidden."""
+_ENDPOINT = re.compile(rf"(?:https?://{_HOST.pattern}(?:/[A-Za-z0-9._/-]*)?|{_HOST.pattern})", re.ASCII)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -112,6 +114,11 @@ def _in_store(path: str, scheme: str, options: Mapping[str, str]) -> tuple[FileS
     if config.pop("path_style", "true") == "false":
         config["virtual_hosted_style_request"] = "true"
     endpoint = str(config.get("endpoint") or config.get("base_url") or "")
+    if endpoint and _ENDPOINT.fullmatch(endpoint) is None:
+        key = declared["endpoint" if "endpoint" in config else "base_url"].key
+        raise OptionError(
+            f"option '{key}' cannot be '{endpoint}'", hint="it is a server, such as 'https://minio.example.com:9000'"
+        )
     if endpoint and "://" not in endpoint:
         endpoint = config["endpoint" if "endpoint" in config else "base_url"] = f"https://{endpoint}"
     files = _object_store.ObjectStoreFiles(place, tuple(sorted(config.items())), endpoint.startswith("http://"))
@@ -142,10 +149,14 @@ def _own_names(options: Mapping[str, str]) -> dict[str, str]:
 
 def _on_server(path: str, scheme: str, options: Mapping[str, str]) -> tuple[FileSystem, str]:
     del scheme, options
-    if not urlsplit(path).hostname:
+    host = path.partition("://")[2].partition("/")[0]
+    if not host:
         raise _refused(path, "it names no host", "for example https://example.com/flights.csv")
-    if "@" in urlsplit(path).netloc:
+    if "@" in host:
         raise _refused(path, "it holds credentials", "leave them out")
+    # Whoever reads it must find the same host as those who have allowed it.
+    if _HOST.fullmatch(host) is None:
+        raise _refused(path, "its host is none", "for example https://example.com/flights.csv")
     return _web.WebFiles(), path
 
 
@@ -161,6 +172,9 @@ def _parted(path: str, scheme: str) -> tuple[str, str]:
     parts = [part for part in key.split("/") if part]
     if not host:
         raise _refused(path, "it names no bucket", f"for example {scheme}://bucket/folder")
+    container, _, account = host.rpartition("@")
+    if _HOST.fullmatch(account) is None or re.search(r"[?#\\@\s]", container):
+        raise _refused(path, "its bucket is none", f"for example {scheme}://bucket/folder")
     if any(part in (".", "..") for part in parts):
         raise _refused(path, "a part of it is a dot", "write it out")
     return f"{scheme}://{host}", "/".join(parts)

@@ -290,12 +290,24 @@ def test_malformed_records_are_rejected_once(bucket: Bucket) -> None:
         ("s3://k:s@b/x", "E1505", "credentials"),
         ("http:///x", "E1505", "no host"),
         ("https://u:p@h/x", "E1505", "credentials"),
+        ("http://169.254.169.254#@allowed/x", "E1505", "credentials"),
+        ("http://169.254.169.254?x/y", "E1505", "host is none"),
+        ("http://evil\\good/x", "E1505", "host is none"),
+        ("s3://b?c/x", "E1505", "bucket is none"),
+        ("s3://b\\c/x", "E1505", "bucket is none"),
     ],
 )
 def test_paths_that_cannot_be(path: str, code: str, says: str) -> None:
     with pytest.raises(OptionError, match=says) as caught:
         source("filesystem", SCHEMA, {"path": path, "format": "json"})
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("endpoint", ["evil:9000/", "http://evil\\@good", "http://a@b", "ftp://h", "http://h?x", "a b"])
+def test_endpoints_that_could_hide_another_host(endpoint: str) -> None:
+    """What a server allows is told by the text of the option."""
+    with pytest.raises(OptionError, match=r"option 's3.endpoint' cannot be"):
+        choice.system_of({"path": "s3://files/x", "s3.endpoint": endpoint})
 
 
 def test_options_are_flinks(bucket: Bucket) -> None:
