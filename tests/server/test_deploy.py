@@ -172,7 +172,7 @@ def test_the_commands_of_the_container_and_of_the_unit_serve(places: Places, ser
     machine = served(places.arguments(json.loads(said["CMD"])))
     text = (DEPLOY / "systemd" / "sqlengine.service").read_text()
     (command,) = re.findall(r"^ExecStart=/opt/sqlengine/bin/sqlengine (.*)$", text, re.MULTILINE)
-    machine.says("PostgreSQL clients connect")
+    machine.says("Browsers open")
     # Here both have one database.
     other = served(places.arguments(shlex.split(command)))
     other.says("standing by for")
@@ -192,7 +192,7 @@ def test_the_command_of_the_pods_serves(places: Places, served: Callable[..., Ma
     assert found[0]["args"][:-1] == found[1]["args"][:-1] and places.arguments(found[1]["args"])
     container = found[0]
     machine = served(places.arguments(container["args"]))
-    machine.says("PostgreSQL clients connect")
+    machine.says("Browsers open")
     trusting = ssl.create_default_context(cafile=places.cert)
     trusting.check_hostname = False
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):

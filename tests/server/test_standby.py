@@ -134,7 +134,7 @@ class Writer(threading.Thread):
 def test_the_other_one_follows_and_nothing_is_lost_or_doubled(machines: Callable[..., Machine], tmp_path: Path) -> None:
     """With a job that is exactly once: what it has written to files is what it has read, once."""
     first = machines()
-    first.says("PostgreSQL clients connect")
+    first.says("Browsers open")
     second = machines()
     second.says("standing by for")
     assert (first.health("/readyz"), second.health("/readyz"), second.health("/healthz")) == (200, 503, 200)
@@ -196,7 +196,7 @@ def add_file(folder: Path, number: int) -> None:
 
 def test_a_leader_that_stood_still_writes_and_answers_nothing_more(machines: Callable[..., Machine]) -> None:
     first = machines()
-    first.says("PostgreSQL clients connect")
+    first.says("Browsers open")
     second = machines()
     second.says("standing by for")
     old = psycopg.connect(both(first), autocommit=True)
