@@ -317,3 +317,4 @@ SELECT extract(year FROM age(date '2024-06-01', hired)), date_part('month', age(
 SELECT id, extract(hour FROM age(at, timestamp '2024-03-01 08:09:10.125')), extract(second FROM age(at, timestamp '2024-03-01 08:09:10.125')), extract(minute FROM age(timestamp '2024-03-01 08:09:10.125', at)) FROM item ORDER BY id;
 SELECT age(timestamp '2024-01-01', timestamp '2024-01-01'), age(timestamp '2024-03-31', timestamp '2024-02-29'), age(timestamp '2024-03-30 10:00', timestamp '2024-02-29 11:00'), age(timestamp '2023-12-31 23:59:59.5', timestamp '2024-01-01');
 SELECT num_nulls(1, NULL, 'a'), num_nonnulls(1, NULL);
+SELECT chr(65), chr(8364), chr(NULL), id, chr(id + 945) FROM emp ORDER BY id;

@@ -19,7 +19,7 @@ from runtime.core.types import BIGINT, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_LTZ,
 from runtime.expr.cast.dispatch import cast_array, convert
 from runtime.expr.columns import as_array, combine_valid, from_numpy, integers_of, numbers, validity
 from runtime.expr.digits import as_decimal
-from runtime.expr.distinct import per_constant
+from runtime.expr.distinct import map_distinct, per_constant
 from runtime.expr.function import (
     AggregateFunction,
     ArgumentType,
@@ -120,6 +120,18 @@ _shifts("PG_SHIFT_RIGHT", "An integer with its bits moved to the right; its sign
 @FAMILY.scalar("PG_BIT_NOT", [INTEGER], same(0), "An integer with all bits turned.")
 def bit_not(context: EvalContext, value: Value) -> Value:
     return pc.bit_wise_not(value)
+
+
+def _character(number: int) -> str:
+    if not 0 < number < 0x110000 or 0xD800 <= number < 0xE000:
+        raise ExpressionError(f"no character has the number {number}", code="E2001", hint="for example 65, or 8364")
+    return chr(number)
+
+
+@FAMILY.scalar("PG_CHR", [INTEGER], STRING, "The character of a number of Unicode.", can_fail=True)
+def character(context: EvalContext, number: Value) -> Value:
+    given = number if isinstance(number, pa.Scalar) else as_array(number, context.num_rows)
+    return map_distinct(_character, [given], pa.string(), context.num_rows)
 
 
 @FAMILY.scalar("PG_CBRT", [DOUBLE_], DOUBLE, "The cube root.")
