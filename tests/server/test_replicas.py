@@ -213,7 +213,7 @@ def test_reads_are_never_torn_and_go_on_without_the_leader(
 
     def move() -> None:
         number = 0
-        while not ended.is_set():
+        while not ended.wait(0.01):
             number += 1
             with writer.transaction():
                 writer.execute("UPDATE here SET amount = amount - 1 WHERE id = %s", (number % 2,))
