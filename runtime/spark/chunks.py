@@ -65,13 +65,19 @@ def chunks_of(frame: Any, place: str) -> Iterator[Chunk]:
     return _collected(frame)
 
 
-def into_files(frame: Any, place: str) -> list[Chunk]:
-    """Has Spark compute a DataFrame and put it in files of a `StateFolder`.
+def put(place: str, data: bytes) -> str:
+    """In a task of Spark: a chunk becomes a file. Gives its name."""
+    return StateFolder(place).write(f"frame-{uuid.uuid4().hex}", data)
+
+
+def into_files(frame: Any, place: str, put: Callable[[str, bytes], str] = put) -> list[Chunk]:
+    """Has Spark compute a DataFrame and put it in files of a `StateFolder`, or by what else puts bytes into a file of a
+    place and gives its name.
 
     Raises:
         SparkError: E3600 and others: Spark cannot compute it.
     """
-    told = asked(lambda: frame.mapInArrow(_work(place), _TOLD).toArrow())
+    told = asked(lambda: frame.mapInArrow(_work(place, put), _TOLD).toArrow())
     chunks = sorted(told.to_pylist(), key=lambda c: (c["part"], c["number"]))
     return [Chunk(c["rows"], c["name"]) for c in chunks]
 
@@ -93,12 +99,9 @@ def rows_of(chunk: Chunk, place: str) -> pa.Table:
     return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
 
 
-def put(place: str, data: bytes) -> str:
-    """In a task of Spark: a chunk becomes a file. Gives its name."""
-    return StateFolder(place).write(f"frame-{uuid.uuid4().hex}", data)
-
-
-def _work(place: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _work(
+    place: str, put: Callable[[str, bytes], str]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What Spark's tasks do with the batches of a partition: put chunks in files, and give what is to be said of them."""
     found = shipping.attribute(f"{put.__module__}:{put.__name__}")
     most_rows, most_bytes = _ROWS, _BYTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from runtime.core.errors import SparkError, SqlEngineError
@@ -12,7 +13,7 @@ from runtime.core.logs import Log
 from runtime.core.options import Options
 from runtime.plan.nodes import PhysicalNode
 from runtime.spark import shipping
-from runtime.spark.continuous import Continuous, continuous_of, obstacle, slots
+from runtime.spark.continuous import Continuous, continuous_of, cores, obstacle, slots
 from runtime.spark.epoch_log import below
 from runtime.spark.options import MODE, RESIDENT, STATE_DIR
 from runtime.spark.resident import run_in_resident, save_in_resident
@@ -191,14 +192,16 @@ class SparkTasks:
         """
         count = len(given)
         try:
+            # Two for each core: partitions move, and those that a resident has had stay there for a while.
+            residents = 2 * cores(self._context) if self._in_residents else 0
             rdd = self._context.parallelize([[tuple(record) for record in part] for part in given], count)
             for number, stage in enumerate(stages):
                 if number:
                     rdd = rdd.partitionBy(count, lambda partition: partition)
                 if self._in_residents and isinstance(stage, Stage) and stage.kept:
-                    stage.run = run_in_resident
+                    stage.run = partial(run_in_resident, residents)
                 elif self._in_residents and isinstance(stage, SaveStage):
-                    stage.run = save_in_resident
+                    stage.run = partial(save_in_resident, residents)
                 rdd = rdd.mapPartitionsWithIndex(shipping.by_value(stage))
             return [Record(*fields) for _, fields in rdd.collect()]
         except SqlEngineError:

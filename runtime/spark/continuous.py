@@ -35,7 +35,7 @@ from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 
-__all__ = ["Continuous", "continuous_of", "obstacle", "slots"]
+__all__ = ["Continuous", "continuous_of", "cores", "obstacle", "slots"]
 
 _log = Log("spark")
 
@@ -60,6 +60,13 @@ def slots(context: Any) -> int:
     """How many tasks Spark can run at a time now."""
     scala = context._jsc.sc()
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+
+
+def cores(context: Any) -> int:
+    """How many tasks an executor can run at a time."""
+    # The driver has an entry of its own; of a local master it is the only executor.
+    executors = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
+    return max(1, -(-slots(context) // max(1, executors)))
 
 
 def obstacle(context: Any, options: Options, nodes: Sequence[PhysicalNode], tasks: int) -> str:

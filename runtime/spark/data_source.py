@@ -143,7 +143,7 @@ def _data_source(query: str, format_name: str) -> type:
         def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
             folder, epochs = partition.value
             log = open_log()(folder)
-            yield from (fit()(log.read(epoch), self._schema) for epoch in epochs)
+            yield from (fit()(rows, self._schema) for epoch in epochs for rows in log.parts(epoch))
 
         def commit(self, end: dict[str, Any]) -> None:
             self._follow().log.forget(end["epoch"])

@@ -3,13 +3,15 @@
     <folder>/rows          its micro-batches, by number (`EpochLog`)
     <folder>/spark-<name>  the checkpoint of Spark's query, by the name of that log
 
-Spark computes a micro-batch that was not done again, with the same rows; one that is kept already is not kept twice. A
-position is `{"log": name, "epoch": micro-batches given, "row": rows given of the next}`.
+Spark computes a micro-batch that was not done again, with the same rows; one that is kept already is not kept twice. Its
+tasks write the rows, and the job reads them a part at a time. A position is `{"log": name, "epoch": micro-batches given,
+"row": rows given of the next}`.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -18,9 +20,10 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
 from runtime.core.strict_json import counts_of
-from runtime.spark.epoch_log import EpochLog, below
+from runtime.spark.chunks import into_files
+from runtime.spark.epoch_log import EpochLog, below, put_part, write_part
 from runtime.spark.frame_readers import RowsOf
-from runtime.spark.session import reached
+from runtime.spark.session import is_remote, reached
 
 __all__ = ["KeptStream"]
 
@@ -44,7 +47,13 @@ class KeptStream:
         self._query: Any = None
         self._epoch = 0
         self._row = 0
-        self._next: tuple[int, ChangelogBatch] | None = None
+        self._reading: int | None = None
+        """The micro-batch that is given now, `_parts`: what there is still of it, `_part`: what is given of that, `_before`:
+        the rows of the parts before."""
+        self._parts: Iterator[pa.RecordBatch] = iter(())
+        self._part: ChangelogBatch | None = None
+        self._before = 0
+        self._in_tasks = True
         self._saved: int | None = None
         self._closed = False
 
@@ -63,25 +72,35 @@ class KeptStream:
         if max_rows <= 0:
             return None
         log = self._started()
-        if self._next is None:
-            waiting = log.epochs(self._epoch, log.latest())
-            if not waiting:
-                failure = self._query.exception() if not self._query.isActive else None
-                if failure is not None:
-                    raise reached(failure) from failure
-                return None
-            self._next = waiting[0], self._rows.batch(pa.Table.from_batches([log.read(waiting[0])]))
-        epoch, rows = self._next
-        part = rows.slice(self._row, min(max_rows, len(rows) - self._row))
-        self._row += len(part)
-        if self._row >= len(rows):
-            self._epoch, self._row, self._next = epoch, 0, None
-        return part
+        while True:
+            if self._reading is None:
+                waiting = log.epochs(self._epoch, log.latest())
+                if not waiting:
+                    failure = self._query.exception() if not self._query.isActive else None
+                    if failure is not None:
+                        raise reached(failure) from failure
+                    return None
+                self._reading, self._parts = waiting[0], log.parts(waiting[0])
+            while self._part is None or self._row >= self._before + len(self._part):
+                self._before += 0 if self._part is None else len(self._part)
+                rows = next(self._parts, None)
+                if rows is None:
+                    break
+                self._part = self._rows.batch(pa.Table.from_batches([rows]))
+            else:
+                start = self._row - self._before
+                found = self._part.slice(start, min(max_rows, len(self._part) - start))
+                self._row += len(found)
+                return found
+            self._epoch, self._row, self._before = self._reading, 0, 0
+            self._reading, self._part = None, None
 
     def _started(self) -> EpochLog:
         if self._log is None:
             self._log = EpochLog(below(self._folder, "rows")).begin_anew()
         if self._query is None:
+            # What a run has left that was killed before a micro-batch was whole.
+            self._log.remove_staged()
             writer = self._source.selected().writeStream.foreachBatch(self._keep)
             place = below(self._folder.partition("?")[0], f"spark-{self._log.name}")
             self._query = writer.option("checkpointLocation", place).start()
@@ -96,9 +115,18 @@ class KeptStream:
         if self._closed:
             raise InterruptedError("the job has ended")
         if number + 1 > log.latest():
-            rows = frame.toArrow().combine_chunks().to_batches()
-            if rows and rows[0].num_rows:
-                log.show(log.stage(number + 1, rows[0]))
+            names = self._written(frame, log)
+            if names:
+                log.show(log.stage_parts(number + 1, names))
+
+    def _written(self, frame: Any, log: EpochLog) -> list[str]:
+        """The rows of a micro-batch in parts: by Spark's tasks, where these see the folder as this process does."""
+        if self._in_tasks and not is_remote(frame.sparkSession):
+            names = [chunk.name for chunk in into_files(frame, log.folder, put_part)]
+            if log.has_parts(names):
+                return names
+            self._in_tasks = False
+        return [write_part(log.folder, rows) for rows in frame.toArrow().to_batches() if rows.num_rows]
 
     def checkpoint_complete(self, position: Any) -> None:
         """A checkpoint holds a position. What lies before the one of the checkpoint before is not needed again."""

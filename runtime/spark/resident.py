@@ -49,21 +49,24 @@ class LostTask(RuntimeError):
     """A resident could not do the work, for a reason that is no error of ours: Spark tries again."""
 
 
-def run_in_resident(order: EpochOrder, stage: int, partition: int, records: list[Record]) -> list[tuple[int, Record]]:
-    """What `run_stage` gives, from the resident of the partition if there is one or one can be started."""
-    found: list[tuple[int, Record]] = _asked(partition, run_stage, (order, stage, partition, records))
+def run_in_resident(
+    most: int, order: EpochOrder, stage: int, partition: int, records: list[Record]
+) -> list[tuple[int, Record]]:
+    """What `run_stage` gives, from the resident of the partition if there is one or one can be started. `most`: so many
+    residents an executor has."""
+    found: list[tuple[int, Record]] = _asked(most, partition, run_stage, (order, stage, partition, records))
     return found
 
 
-def save_in_resident(stage: SaveStage, partition: int, records: Sequence[Record]) -> list[Record]:
+def save_in_resident(most: int, stage: SaveStage, partition: int, records: Sequence[Record]) -> list[Record]:
     """What `SaveStage.done` gives, likewise: the resident remembers how tables lie in files."""
-    found: list[Record] = _asked(partition, SaveStage.done, (stage, partition, records))
+    found: list[Record] = _asked(most, partition, SaveStage.done, (stage, partition, records))
     return found
 
 
-def _asked(partition: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+def _asked(most: int, partition: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
     try:
-        address = _address(partition)
+        address = _address(partition % most)
     except OSError:
         return function(*given)
     connection = _connected(address)
@@ -82,12 +85,11 @@ def _asked(partition: int, function: Callable[..., Any], given: tuple[Any, ...])
     return found
 
 
-def _address(partition: int) -> str:
-    """The socket of a partition's resident: of this user, this executor, and not more of them than make sense.
+def _address(number: int) -> str:
+    """The socket of a resident of this user and this executor.
 
     Raises OSError when somebody else can reach the folder: what comes from a socket there is unpickled.
     """
-    number = partition % (2 * (os.cpu_count() or 1))
     folder = os.path.join(tempfile.gettempdir(), f"sqlengine-resident-{os.getuid()}")
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)

@@ -20,9 +20,10 @@ from runtime.core.key_group import KeyGroups, key_group_range, tasks_with_keys_o
 from runtime.operators.operator import Operator
 from runtime.state.snapshot import SavedOperator, SavedState, TaskState, single_batch
 from runtime.state.table import Moved, StateTable, TableChanges
+from runtime.tasks.base import Base
 from runtime.tasks.layout import PREFIX, Layout
 from runtime.tasks.saved_away import SavedAway, Share
-from runtime.tasks.task import Base, Record, Report
+from runtime.tasks.task import Record, Report
 from runtime.tasks.versions import Lineage, StateFolder, TaskChanges, decode_changes, encode_changes, merged
 from runtime.tasks.wire import encode_rows
 
@@ -129,9 +130,10 @@ class Kept:
         return bool(self._base)
 
     def bases(self, phase: int, stage: int, *, read: bool) -> list[Base] | None:
-        """What each task of a stage goes on from; None when nothing was saved of its operators. `read`: this process reads
+        """What each task of a stage goes on from; None when its operators have saved nothing. `read`: this process reads
         it, and puts it into the job's folder."""
-        places = [v for v in self._layout.vertices(phase, stage) if self._names[v] in self._base]
+        held = {name for name, state in self._base.items() if any(len(task) for task in state.tasks)}
+        places = [v for v in self._layout.vertices(phase, stage) if self._names[v] in held]
         if not places:
             return None
         found: list[Base] = []

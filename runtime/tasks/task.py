@@ -12,7 +12,7 @@ import pickle
 import time as wall_clock
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -20,29 +20,24 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from runtime.checkpoint.fitting import DAMAGED_HINT, taking
-from runtime.checkpoint.segments import SegmentReader
-from runtime.checkpoint.storage import Damage
-from runtime.checkpoint.store import storage_at
-from runtime.checkpoint.table_chain import Piece, read_pieces
+from runtime.checkpoint.fitting import taking
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import CheckpointError, SqlEngineError
-from runtime.core.key_group import key_group_range
+from runtime.core.errors import SqlEngineError
 from runtime.core.options import Options
 from runtime.eval.context import Chance
 from runtime.expr.job_functions import FunctionFigure, JobFunctions
 from runtime.operators.operator import EpochTime, Operator, Rejected, StateSize
 from runtime.state.backend import StateBackend
-from runtime.state.snapshot import TaskState, restore_task
-from runtime.state.table import StateTable, TableChanges
+from runtime.state.snapshot import restore_task
+from runtime.state.table import TableChanges
+from runtime.tasks.base import Base, go_on_from, is_there, tables_of
 from runtime.tasks.layout import PREFIX, is_asked_anywhere
 from runtime.tasks.program import EpochOrder, Program
 from runtime.tasks.shipping import loads
 from runtime.tasks.versions import Lineage, StateFolder, decode_changes, encode_changes, task_states
-from runtime.tasks.wire import decode, decode_rows, divide, encode
+from runtime.tasks.wire import decode, divide, encode
 
 __all__ = [
-    "Base",
     "Figures",
     "Record",
     "Report",
@@ -74,23 +69,6 @@ class Record(NamedTuple):
     number: int
     partition: int
     payload: bytes
-
-
-class Base(NamedTuple):
-    """The state of an earlier run that a task goes on from: its key groups of it.
-
-    Args:
-        files: by operator files of the job's folder, each of one task of that run.
-        pieces: by operator what one task has in a checkpoint, table by table, in `place`.
-        seen: a file in that place, for who sees another one of the same name.
-        figures: by operator and table the figure of the whole operator, an Arrow stream.
-    """
-
-    files: Mapping[str, tuple[str, ...]]
-    pieces: Mapping[str, tuple[Mapping[str, tuple[Piece, ...]], ...]]
-    place: str
-    seen: str
-    figures: Mapping[str, Mapping[str, bytes]]
 
 
 class Version(NamedTuple):
@@ -149,6 +127,8 @@ class _Task:
     token: str
     saved: dict[tuple[str, str], pa.RecordBatch]
     """The figures of whole operators (`StateTable.shared`) as they were last written, by operator and table."""
+    epoch: int = 0
+    """When it last ran."""
 
     def close(self) -> None:
         for operator in self.operators.values():
@@ -163,6 +143,8 @@ class _Cache:
         self.tasks: dict[tuple[str, str, int, int, int], _Task] = {}
         self.registries: dict[tuple[str, str, int], JobFunctions] = {}
         self.chains: dict[tuple[str, str], dict[tuple[str, int, str], Any]] = {}
+        self.newest: dict[tuple[str, str, int], int] = {}
+        """The last epoch of each phase in which this process ran a task of it."""
 
     def program(self, order: EpochOrder) -> Program:
         key = (order.place, order.program)
@@ -180,6 +162,17 @@ class _Cache:
         if found is None:
             found = self.registries[key] = program.registry(partition)
         return found
+
+    def forget_moved(self, order: EpochOrder) -> None:
+        """Drop tasks of a phase that were not run here when it was carried out last: other processes run them now."""
+        key = (order.place, order.program, order.phase)
+        last = self.newest.get(key, 0)
+        if order.epoch <= last:
+            return
+        self.newest[key] = order.epoch
+        with ExitStack() as closing:
+            for moved in [k for k, t in self.tasks.items() if k[:3] == key and k[3] != PREFIX and t.epoch < last]:
+                closing.callback(self.tasks.pop(moved).close)
 
     def forget_ended(self) -> None:
         """Drop what belongs to jobs whose folder is gone."""
@@ -200,6 +193,8 @@ def forget(place: str, program: str) -> None:
     """Drop all that is kept of a job."""
     _cache.programs.pop((place, program), None)
     _cache.chains.pop((place, program), None)
+    for phase in [k for k in _cache.newest if k[:2] == (place, program)]:
+        del _cache.newest[phase]
     with ExitStack() as closing:
         for key in [k for k in _cache.registries if k[:2] == (place, program)]:
             closing.callback(_cache.registries.pop(key).close)
@@ -268,6 +263,7 @@ def _run(
     if version.base is not None:
         return _began(program, order, stage, partition, version.base)
     key = (order.place, order.program, order.phase, stage, partition)
+    _cache.forget_moved(order)
     # Nobody else finds it until the epoch is done: a task that fails half way leaves nothing in the cache.
     task = _cache.tasks.pop(key, None)
     warm = task is not None and task.token == version.lineage.token
@@ -303,6 +299,7 @@ def _run(
         _save(program, order, task, report, version.complete)
     if stage != PREFIX or any(is_asked_anywhere(program.nodes[number]) for number in task.operators):
         # Also who has no state may hold connections, and what it has been told.
+        task.epoch = order.epoch
         _cache.tasks[key] = task
     found.append((partition, Record("report", stage, partition, pickle.dumps(report))))
     return found
@@ -311,21 +308,15 @@ def _run(
 def _began(program: Program, order: EpochOrder, stage: int, partition: int, base: Base) -> list[tuple[int, Record]]:
     """The operators of a stage as an earlier run has left them, and the first version of this one."""
     report = Report(stage, partition, warm=False)
-    if base.place and not _is_there(base.place, base.seen):
+    if base.place and not is_there(base.place, base.seen):
         report.unseen = True
     else:
         task = _open(program, order, stage, partition, Lineage(), base)
         _save(program, order, task, report, complete=True)
         report.figures = {n: Figures(0, 0, 0.0, o.state_size, o.complete) for n, o in task.operators.items()}
+        task.epoch = order.epoch
         _cache.tasks[order.place, order.program, order.phase, stage, partition] = task
     return [(partition, Record("report", stage, partition, pickle.dumps(report)))]
-
-
-def _is_there(place: str, file: str) -> bool:
-    try:
-        return storage_at(place, "").read(file, 0, 1).size > 0
-    except (FileNotFoundError, Damage):
-        return False
 
 
 def _filed(
@@ -387,7 +378,7 @@ def _open(
     operators = {number: program.operator(number, functions, rejections, backend) for number in numbers}
     folder = StateFolder(order.place)
     if base is not None:
-        _go_on(program, partition, operators, folder, base)
+        go_on_from(program, partition, operators, folder, base)
     elif version.files:
         states = task_states([decode_changes(folder.read(name), name) for name in version.files])
         for number, operator in operators.items():
@@ -395,41 +386,10 @@ def _open(
             if state is not None:
                 with taking(f"the state of {program.names[number]}"):
                     # What it has written itself is the version that its next file goes on from.
-                    tables = _tables(operator)
+                    tables = tables_of(operator)
                     restore_task(tables, [state], None, goes_on=tuple(table.name for table in tables))
                     operator.restored()
     return _Task(operators, rejections, version.token, {})
-
-
-def _go_on(
-    program: Program, partition: int, operators: Mapping[int, Operator], folder: StateFolder, base: Base
-) -> None:
-    """Operators load what an earlier run has left of their key groups."""
-    read: dict[str, dict[str, TaskState]] = {}
-    reader = SegmentReader(storage_at(base.place, "")) if base.place else None
-    for number, operator in operators.items():
-        name = program.names[number]
-        with taking(f"the state of {name}"):
-            states: list[TaskState] = []
-            for file in base.files.get(name, ()):
-                if file not in read:
-                    read[file] = task_states([decode_changes(folder.read(file), file)])
-                states.append(read[file].get(name, {}))
-            for pieces in base.pieces.get(name, ()):
-                assert reader is not None
-                try:
-                    states.append({table: read_pieces(found, reader) for table, found in pieces.items()})
-                except Damage as damage:
-                    what = f"the state of {name} is damaged: {damage}"
-                    raise CheckpointError(what, code="E3402", hint=DAMAGED_HINT) from damage
-            figures = base.figures.get(name)
-            if figures is not None:
-                states.append({table: decode_rows(rows) for table, rows in figures.items()})
-            if states:
-                by_key = program.layout.placed[number].where == "keyed"
-                groups = key_group_range(partition, program.partitions) if by_key else None
-                restore_task(_tables(operator), states, groups)
-                operator.restored()
 
 
 def _save(program: Program, order: EpochOrder, task: _Task, report: Report, complete: bool) -> None:
@@ -440,7 +400,7 @@ def _save(program: Program, order: EpochOrder, task: _Task, report: Report, comp
     for number, operator in task.operators.items():
         name = program.names[number]
         found: list[TableChanges] = []
-        for table in _tables(operator):
+        for table in tables_of(operator):
             change = table.changes(complete)
             found.append(change)
             if table.shared:
@@ -460,12 +420,6 @@ def _save(program: Program, order: EpochOrder, task: _Task, report: Report, comp
     report.bytes = len(data)
     report.complete = all(c.complete for tables in changes.values() for c in tables)
     task.token = report.file
-
-
-def _tables(operator: Operator) -> Sequence[StateTable]:
-    """The tables of an operator, guards or not."""
-    (task,) = operator.tasks
-    return task.tables
 
 
 def plain(error: SqlEngineError) -> tuple[type[SqlEngineError], str, dict[str, Any], tuple[str, ...]]:

@@ -141,7 +141,7 @@ def test_where_tasks_do_not_see_the_place_the_driver_reads_and_writes(
     run(tmp_path, SimulatedCluster(1), until=3, **{"parallelism.default": 3})
     assert not driver["files"]
     monkeypatch.setattr(saving, "storage_at", lambda place, folder: Elsewhere())
-    monkeypatch.setattr(task, "_is_there", lambda place, file: False)
+    monkeypatch.setattr(task, "is_there", lambda place, file: False)
     run(tmp_path, SimulatedCluster(1), until=6, **{"parallelism.default": 2})
     assert driver["files"] and driver["rows"] and "the driver reads it" in caplog.text
     monkeypatch.undo()

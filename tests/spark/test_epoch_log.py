@@ -4,6 +4,7 @@ damaged is told by name."""
 from __future__ import annotations
 
 import os
+import pickle
 import stat
 from pathlib import Path
 
@@ -14,7 +15,11 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import CheckpointError, ConnectorError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
-from runtime.spark.epoch_log import EpochLog, EpochLogSink
+from runtime.spark.epoch_log import EpochLog, EpochLogSink, write_part
+from runtime.spark.simulated import SimulatedCluster
+from runtime.spi.registry import ConnectorFactory
+from runtime.tasks import task
+from sqlengine.api.environment import TableEnvironment
 
 SCHEMA = Schema.of(("n", BIGINT))
 
@@ -214,3 +219,90 @@ def test_nobody_else_can_read_it(tmp_path: Path, umask: int) -> None:
         os.umask(before)
     for path in (tmp_path / "log").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_an_epoch_may_be_in_parts_that_tasks_have_written(tmp_path: Path) -> None:
+    sink = EpochLogSink("q", SCHEMA, str(tmp_path / "log"))
+    writer = sink.open_writer("job")
+    away = pickle.loads(pickle.dumps(writer.task_writer()))
+    shown = EpochLog(sink.folder)
+    writer.write(changes(1))
+    writer.adopt(away.write(changes(2, 3)))
+    # Of an attempt that does not count.
+    away.write(changes(9))
+    writer.adopt(away.write(changes(4)))
+    writer.write(changes(5))
+    writer.flush(0)
+    writer.write(changes(6))
+    writer.flush(1)
+    prepared = writer.prepare()
+    assert shown.latest() == 0 and len(list((tmp_path / "log").glob("part-*"))) == 5
+    writer.adopt(away.write(changes(7)))
+    later = sink.open_writer("job")
+    later.recover([prepared])
+    assert [shown.read(n)["n"].to_pylist() for n in shown.epochs(0, 9)] == [[1, 2, 3, 4, 5], [6]]
+    assert [len(rows) for rows in shown.parts(1)] == [1, 2, 1, 1]
+    assert len(list((tmp_path / "log").glob("part-*"))) == 4
+    shown.forget(1)
+    assert not list((tmp_path / "log").glob("part-*"))
+    later.publish(prepared)
+    assert shown.latest() == 2
+    writer.abort()
+
+
+@pytest.mark.parametrize("how", ["gone", "cut", "other bytes"])
+def test_a_part_that_is_damaged_is_told(tmp_path: Path, how: str) -> None:
+    made = log(tmp_path)
+    name = made.stage_parts(1, [write_part(made.folder, rows(1)), write_part(made.folder, rows(2))])
+    part = max((tmp_path / "log").glob("part-*"))
+    data = part.read_bytes()
+    if how == "gone":
+        part.unlink()
+    else:
+        part.write_bytes(data[:-1] if how == "cut" else data[:-1] + b"?")
+    if how != "other bytes":
+        with pytest.raises(ConnectorError, match="epoch 1 are gone"):
+            made.show(name)
+        return
+    made.show(name)
+    with pytest.raises(CheckpointError, match=f"{part.name} in .* holds other bytes"):
+        made.read(1)
+
+
+@pytest.mark.parametrize("named", ["../secret", "log", "000000000002-1-" + "0" * 64 + ".arrow", ""])
+def test_an_epoch_names_parts_alone(tmp_path: Path, named: str) -> None:
+    made = log(tmp_path)
+    made_up = made.stage_parts(1, [named])
+    with pytest.raises(CheckpointError, match="names other files than parts"):
+        made.show(made_up)
+
+
+def test_tasks_write_parts_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of changes, too: all of a row are in the parts of one task, in order."""
+    monkeypatch.setattr(task, "WRITTEN_ROWS", 5)
+    options = {"execution.target": "spark", "parallelism.default": "3", "sqlengine.epoch.max-rows": "300"}
+    with TableEnvironment.create(options) as t_env:
+        t_env.session.target.cluster = SimulatedCluster(2)
+        factory = ConnectorFactory(
+            name="log", document="a test", sink=lambda r: EpochLogSink(r.name, r.schema, str(tmp_path / "log"))
+        )
+        t_env.session.registry.connectors.add(factory)
+        t_env.execute_script(
+            """CREATE TABLE t (k INT, v BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1500', 'seed' = '1',
+              'fields.k.min' = '0', 'fields.k.max' = '90', 'fields.v.kind' = 'sequence', 'fields.v.start' = '1', 'fields.v.end' = '1500');
+            CREATE TABLE told (k INT, n BIGINT, v BIGINT) WITH ('connector' = 'log')"""
+        )
+        query = "SELECT k, COUNT(*) AS n, MAX(v) AS v FROM t GROUP BY k"
+        t_env.execute_sql(f"INSERT INTO told {query}").wait()
+        wanted = {tuple(row.values()) for row in t_env.execute_sql(query).folded().to_pylist()}
+    made = EpochLog(str(tmp_path / "log"))
+    found: dict[int, tuple[int, int]] = {}
+    parts = 0
+    for epoch in made.epochs(0, 99):
+        parts += sum(1 for _ in made.parts(epoch))
+        for op, k, n, v in zip(*made.read(epoch).to_pydict().values(), strict=True):
+            if op in ("+I", "+U"):
+                found[k] = n, v
+            else:
+                assert found.pop(k) == (n, v)
+    assert parts > len(made.epochs(0, 99)) and {(k, *row) for k, row in found.items()} == wanted

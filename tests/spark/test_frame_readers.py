@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ from runtime.core.errors import SparkError
 from runtime.core.schema import Field, Schema
 from runtime.core.types import from_arrow
 from runtime.spark.chunks import Chunk
+from runtime.spark.epoch_log import EpochLog, below, write_part
 from runtime.spark.frame_readers import FiledFrame, FrameReader, RowsOf
+from runtime.spark.kept_stream import KeptStream
 from runtime.tasks.versions import StateFolder
 
 SIZES = (3, 1, 4)
@@ -86,3 +89,35 @@ def test_other_rows_are_told(filed: FiledFrame, tmp_path: Any) -> None:
 def test_a_position_from_outside_is_checked(filed: FiledFrame, position: Any) -> None:
     with pytest.raises(ValueError, match="is no position"):
         opened(filed, position)
+
+
+def test_a_kept_micro_batch_is_read_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Query:
+        isActive = True
+
+    log = EpochLog(below(str(tmp_path), "rows"))
+    for epoch, parts in ((1, [[1, 2, 3], [4]]), (2, [[5, 6]]), (4, [[7], [8], [9]])):
+        names = [write_part(log.folder, pa.record_batch({"id": pa.array(part, pa.int64())})) for part in parts]
+        log.show(log.stage_parts(epoch, names))
+
+    def opened(position: Any) -> KeptStream:
+        made = KeptStream(None, ROWS, str(tmp_path))
+        made.seek(position)
+        made._query = Query()
+        return made
+
+    read: list[EpochLog] = []
+    bytes_of = EpochLog._rows
+    monkeypatch.setattr(EpochLog, "_rows", lambda self, name: (read.append(self), bytes_of(self, name))[1])
+    stream = opened({"log": log.name, "epoch": 0, "row": 0})
+    found: list[list[int]] = []
+    positions = [stream.position()]
+    while (batch := stream.poll(2)) is not None:
+        found.append(batch.column(0).to_pylist())
+        positions.append(stream.position())
+    assert found == [[1, 2], [3], [4], [5, 6], [7], [8], [9]] and len(read) == 6
+    for place, position in enumerate(positions):
+        again, rest = opened(position), []
+        while (batch := again.poll(9)) is not None:
+            rest += batch.column(0).to_pylist()
+        assert rest == [n for part in found[place:] for n in part], position

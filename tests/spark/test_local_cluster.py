@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runtime.local.job import Job
 from runtime.spark.continuous import continuous_of
 from runtime.spark.session import spark_session
-from tests.spark.watched import ROWS, Watched, answer, environment
+from tests.spark.test_simulated import Stopped, published
+from tests.spark.watched import QUERY, ROWS, Watched, answer, environment
 
 EXECUTORS = int(os.environ.get("SPARK_EXECUTORS", "2"))
 pytestmark = pytest.mark.long
@@ -57,3 +61,39 @@ def test_an_executor_is_killed(spark: Any, tmp_path: Path) -> None:
     assert answer(t_env) == expected
     assert watched.cold <= 6 * EXECUTORS
     assert sum(r.bytes for r in watched.reports) < 1.5 * quiet
+
+
+def test_tasks_are_killed_while_checkpoints_are_written(spark: Any, tmp_path: Path) -> None:
+    """SPARK_FAULTS times, each behind an epoch by chance; the job then goes on from its last checkpoint once more."""
+    sizes = {"killed": int(os.environ.get("SPARK_FAULTS", "1")), "here": 0}
+    chance = random.Random(int(os.environ.get("FAULT_SEED", "1")))
+    crews = continuous_of(spark.sparkContext)
+    for name, kills in sizes.items():
+        epochs = sorted(chance.sample(range(2, 18), min(16, kills)))
+        for last in (9, 20) if kills else (20,):
+            options = {
+                "execution.checkpointing.dir": str(tmp_path / name / "state"),
+                "execution.checkpointing.interval": "1 ms",
+                "parallelism.default": str(EXECUTORS),
+            }
+            t_env = environment(spark if kills else None, **options)
+            t_env.execute_sql(
+                f"""CREATE TABLE told (k BIGINT, n BIGINT, s BIGINT)
+                WITH ('connector' = 'filesystem', 'path' = '{tmp_path / name / "told"}', 'format' = 'debezium-json')"""
+            )
+
+            def on_epoch(job: Job, last: int = last, epochs: list[int] = epochs) -> None:
+                while epochs and epochs[0] <= job.dataflow.epoch:
+                    epochs.pop(0)
+                    if crews.pids:
+                        os.kill(chance.choice(crews.pids), signal.SIGKILL)
+                if job.dataflow.epoch == last < 20:
+                    raise Stopped
+
+            def on_job(job: Job, on_epoch: Any = on_epoch) -> None:
+                job.on_epoch = on_epoch
+
+            t_env.session.on_job = on_job
+            with suppress(Stopped):
+                t_env.execute_sql(f"INSERT INTO told {QUERY}").wait()
+    assert published(tmp_path / "killed", "told") == published(tmp_path / "here", "told") != []

@@ -76,7 +76,7 @@ def test_one_of_somebody_else_is_not_used(
         place.rename(place.parent / f"sqlengine-resident-{mine + 1}")
     with pytest.raises(PermissionError, match="belongs to somebody else"):
         resident._address(0)
-    assert resident.run_in_resident("order", 1, 2, []) == []  # type: ignore[arg-type]
+    assert resident.run_in_resident(4, "order", 1, 2, []) == []  # type: ignore[arg-type]
     assert ran_here == [("order", 1, 2, [])]
 
 
