@@ -16,18 +16,17 @@ from iceberg_tables import Lake, changes
 from pyiceberg.table import Table
 
 import connectors.iceberg.commits as commits
-import connectors.iceberg.staging as staging
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, ChangelogBatch
 from runtime.core.errors import ConnectorError, OptionError, UnsupportedError
 from runtime.core.schema import Schema
-from runtime.core.types import BIGINT, DOUBLE, INT, STRING, decimal
+from runtime.core.types import BIGINT, DOUBLE, INT, STRING
 from sqlengine import TableEnvironment
 from sqlengine.testing.connectors import SinkCase, SinkContract, SourceContract, some_epochs
 from tests.servers.s3 import Bucket
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
 KEYED = Schema.of(("id", INT.not_null()), ("name", STRING))
-CASES = int(os.environ.get("LAKE_CASES", "2"))
+CASES = int(os.environ.get("LAKE_CASES", "1"))
 
 
 @pytest.fixture
@@ -64,12 +63,11 @@ class TestSource(SourceContract):
 
     @pytest.fixture
     def table(self, lake: Lake) -> Any:
-        schema = Schema.of(("id", INT), ("name", STRING), ("price", decimal(10, 2)))
-        name = lake.make(schema, partitioning="bucket(2, id)")
+        name = lake.make(SCHEMA)
         for part in range(2):
-            rows = [(i, None if i % 3 == 0 else f"n{i}", i * 2) for i in range(part * 5, part * 5 + 5)]
-            put(lake.sink(name, schema), batch(schema, rows))
-        return lake.source(name, schema)
+            rows = [(i, None if i % 3 == 0 else f"n{i}") for i in range(part * 5, part * 5 + 5)]
+            put(lake.sink(name, SCHEMA), batch(SCHEMA, rows))
+        return lake.source(name, SCHEMA)
 
     @pytest.fixture
     def holding(self, lake: Lake) -> Callable[[Schema, list[tuple[Any, ...]]], Any]:
@@ -82,7 +80,7 @@ class TestSource(SourceContract):
 
 
 class TestSink(SinkContract):
-    steps = ((commits, "commit"), (staging, "written_files"))
+    steps = ((commits, "commit"),)
     seeds = CASES
 
     @pytest.fixture
@@ -98,7 +96,7 @@ class TestUpserts(SinkContract):
     """The law: what the library reads after a checkpoint is what the changes so far amount to."""
 
     steps = ((commits, "commit"),)
-    seeds = CASES
+    seeds = CASES + 1
 
     @pytest.fixture
     def make(self, lake: Lake) -> Callable[[random.Random], SinkCase]:
@@ -145,7 +143,7 @@ def test_an_upsert_writes_no_data_file_again(lake: Lake) -> None:
     schema = Schema.of(("id", BIGINT.not_null()), ("v", BIGINT))
     name = lake.make(schema, ("id",))
     table = lake.sink(name, schema, ("id",))
-    count = 50_000
+    count = 20_000
     put(table, ChangelogBatch.of([pa.array(range(count)), pa.array(range(count))], schema))
     before = data_files(lake, name)
     put(table, batch(schema, [(7, -1), (count - 1, -2), (count, -3)]))
@@ -198,9 +196,7 @@ def delete_by_key(lake: Lake, name: str, column: str, values: list[Any]) -> None
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["hadoop", "sql"])
-def test_writers_beside_each_other(tmp_path: Path, kind: str) -> None:
-    lake = Lake(tmp_path, kind)
+def test_writers_beside_each_other(lake: Lake) -> None:
     name = lake.make(KEYED, ("id",))
     failures: list[BaseException] = []
 
@@ -213,13 +209,13 @@ def test_writers_beside_each_other(tmp_path: Path, kind: str) -> None:
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=write, args=(job,)) for job in (1, 2, 3)]
+    threads = [threading.Thread(target=write, args=(job,)) for job in (1, 2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert not failures
-    expected = [(j * 100 + n, "last 1" if n == 0 else f"{n}") for j in (1, 2, 3) for n in range(2)]
+    expected = [(j * 100 + n, "last 1" if n == 0 else f"{n}") for j in (1, 2) for n in range(2)]
     assert lake.seen(name) == sorted(expected, key=repr)
 
 
@@ -354,7 +350,7 @@ def test_appends_are_followed(lake: Lake) -> None:
     assert found == [(DELETE, (1, "a")), (DELETE, (2, "b")), (INSERT, (3, "c"))]
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", range(CASES + 1))
 def test_what_is_followed_adds_up_to_the_table(lake: Lake, seed: int) -> None:
     rng = random.Random(seed)
     name = lake.make(KEYED, ("id",), **({"partitioning": "bucket(3, id)"} if seed % 2 else {}))
