@@ -952,10 +952,58 @@ def percentile_disc(comparable: Operand, fraction: Operand, /) -> Expression:
     SQL: PERCENTILE_DISC(<COMPARABLE>, <FRACTION>)
     """
 
+def pg_age(timestamp: Operand, timestamp2: Operand, /) -> Expression:
+    """The time between two points in time in words: 4 years 1 mon 3 days 02:30:00.
+
+    SQL: PG_AGE(<TIMESTAMP>, <TIMESTAMP>)
+    """
+
+def pg_age_part(character: Operand, timestamp: Operand, timestamp2: Operand, /) -> Expression:
+    """YEAR, MONTH, DAY, HOUR, MINUTE or MICROSECOND (with the seconds) of the time between two points in time.
+
+    SQL: PG_AGE_PART(<CHARACTER>, <TIMESTAMP>, <TIMESTAMP>)
+    """
+
 def pg_at_time_zone(timestamp: Operand, string: Operand, /) -> Expression:
     """A timestamp as the instant at which the clocks of a zone show it; an instant as what they show.
 
     SQL: PG_AT_TIME_ZONE(time, zone)
+    """
+
+def pg_bit_and(integer: Operand, integer2: Operand, /) -> Expression:
+    """The bits that both integers have.
+
+    SQL: PG_BIT_AND(a, b)
+    """
+
+def pg_bit_not(integer: Operand, /) -> Expression:
+    """An integer with all bits turned.
+
+    SQL: PG_BIT_NOT(<INTEGER>)
+    """
+
+def pg_bit_or(integer: Operand, integer2: Operand, /) -> Expression:
+    """The bits that one of two integers has.
+
+    SQL: PG_BIT_OR(a, b)
+    """
+
+def pg_bit_xor(integer: Operand, integer2: Operand, /) -> Expression:
+    """The bits that one alone of two integers has.
+
+    SQL: PG_BIT_XOR(a, b)
+    """
+
+def pg_cbrt(double: Operand, /) -> Expression:
+    """The cube root.
+
+    SQL: PG_CBRT(<DOUBLE>)
+    """
+
+def pg_chr(integer: Operand, /) -> Expression:
+    """The character of a number of Unicode.
+
+    SQL: PG_CHR(<INTEGER>)
     """
 
 def pg_divide(numeric: Operand, numeric2: Operand, /) -> Expression:
@@ -1070,6 +1118,30 @@ def pg_round_even(approximate_numeric: Operand, /) -> Expression:
     """The nearest whole number, halves to the even one.
 
     SQL: PG_ROUND_EVEN(<APPROXIMATE_NUMERIC>)
+    """
+
+def pg_seconds_text(numeric: Operand, /) -> Expression:
+    """Seconds of a minute as a time has them, with two digits before a point.
+
+    SQL: PG_SECONDS_TEXT(<NUMERIC>)
+    """
+
+def pg_shift_left(integer: Operand, integer2: Operand, /) -> Expression:
+    """An integer with its bits moved to the left.
+
+    SQL: PG_SHIFT_LEFT(<INTEGER>, <INTEGER>)
+    """
+
+def pg_shift_right(integer: Operand, integer2: Operand, /) -> Expression:
+    """An integer with its bits moved to the right; its sign stays.
+
+    SQL: PG_SHIFT_RIGHT(<INTEGER>, <INTEGER>)
+    """
+
+def pg_time_text(character: Operand, /) -> Expression:
+    """A text that writes a time, with seconds, and without an offset from UTC.
+
+    SQL: PG_TIME_TEXT(<CHARACTER>)
     """
 
 def pg_timestamptz(character: Operand, /) -> Expression:
