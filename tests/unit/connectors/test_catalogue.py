@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from connectors.absent import ABSENT_CONNECTORS, ABSENT_FORMATS
 from connectors.catalogue import CATALOGS, CONNECTORS, FORMATS, standard_registry
 from runtime.core.errors import OptionError
 from runtime.spi.catalog import CatalogFactory
@@ -41,3 +42,7 @@ def test_a_name_is_taken_once() -> None:
     registry = standard_registry()
     with pytest.raises(ValueError, match="registered twice"):
         registry.connectors.announce("print", "somewhere:ELSE")
+
+
+def test_what_is_there_is_not_absent() -> None:
+    assert not ABSENT_CONNECTORS & set(CONNECTORS) and not set(ABSENT_FORMATS) & set(FORMATS)
