@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class RedisServer:
     port: int
     prefix: str = ""
     """Of the keys of a test."""
-    _process: list[subprocess.Popen[bytes]] | None = None
+    _process: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -69,14 +69,15 @@ class RedisServer:
             "no",
         ]
         process = subprocess.Popen([*command, *kept], stdout=subprocess.DEVNULL)
-        self._process = [process]
+        # The same list for all that share the server: who ends it must know who started it last.
+        self._process[:] = [process]
         retry = client.retry.Retry(client.backoff.ConstantBackoff(0.02), 500)
         with client.Redis(port=self.port, password=PASSWORD, retry=retry) as asked:
             asked.ping()
 
     def stop(self) -> None:
         """At once, as kill -9."""
-        for process in self._process or ():
+        for process in self._process:
             process.kill()
             process.wait()
 
