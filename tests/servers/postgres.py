@@ -29,7 +29,7 @@ from tests.server.debian import debian_program
 
 __all__ = ["PostgresDatabase", "PostgresServer", "postgres", "postgres_server", "running"]
 
-PASSWORD = "postgres"
+PASSWORD = "of tests alone"
 _FOLDERS = "/usr/lib/postgresql/*/bin"
 _SETTINGS = """
 listen_addresses = '127.0.0.1'

@@ -152,24 +152,15 @@ class LocalFiles:
 
     def make_once(self, path: str, data: bytes) -> bool:
         hidden = f"{path}.{uuid.uuid4().hex}.new"
-        with open(hidden, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
         try:
-            os.link(hidden, path)
-        except FileExistsError:
-            return False
-        except OSError:
-            # A file system without links: there the file may be seen for a moment before it says anything.
-            with suppress(FileExistsError), open(path, "xb") as file:
+            with open(hidden, "wb") as file:
                 file.write(data)
-                return True
-            return False
+                file.flush()
+                os.fsync(file.fileno())
+            return _second_name(hidden, path, data)
         finally:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 os.remove(hidden)
-        return True
 
     def write_over(self, path: str, data: bytes) -> None:
         descriptor = os.open(path, os.O_WRONLY | _SAFE)
@@ -193,6 +184,21 @@ class LocalFiles:
         top, folder = os.path.realpath(root), os.path.realpath(os.path.dirname(os.path.join(root, path)))
         inside = folder == top or folder.startswith(top.rstrip(os.sep) + os.sep)
         return None if inside else folder
+
+
+def _second_name(hidden: str, path: str, data: bytes) -> bool:
+    """Give a file another name; False where there is one of that name."""
+    try:
+        os.link(hidden, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        # A file system without links: there the file may be seen for a moment before it says anything.
+        with suppress(FileExistsError), open(path, "xb") as file:
+            file.write(data)
+            return True
+        return False
+    return True
 
 
 class _Output:

@@ -196,15 +196,25 @@ def test_what_sinks_promise() -> None:
     }
 
 
-def test_the_page_of_guarantees_says_what_sinks_promise() -> None:
+def test_the_page_of_guarantees_says_what_sinks_promise(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "connectors" / "README.md").read_text(encoding="utf-8")
     table = page.split("## Guarantees")[1].split("\n## ")[0]
-    shown = dict(re.findall(r"^\| `([\w-]+)` \|[^|]*\| ([^|]*) \|", table, re.MULTILINE))
+    rows = re.findall(r"^\| (`[^|]*`) \|[^|]*\| ([^|]*) \|", table, re.MULTILINE)
+    shown = {name: said for names, said in rows for name in re.findall(r"`([\w-]+)`", names)}
     broker = {"topic": "t", "properties.bootstrap.servers": "b:1"}
     formats = {"key.format": "json", "value.format": "json"}
     once = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "x"}
     assert sink("kafka", SCHEMA, {**broker, "format": "json", **once}).delivery == "exactly-once"
+    database = {"url": "postgresql://h/d", "table-name": "t"}
+    lake = {"table-path": str(tmp_path / "lake")}
     promised = {
+        "postgres": sink("postgres", SCHEMA, database),
+        "jdbc": sink("jdbc", SCHEMA, {**database, "url": "jdbc:postgresql://h/d"}),
+        "sqlite": sink("sqlite", SCHEMA, {"path": "x.db", "table-name": "t"}),
+        "redis": sink("redis", SCHEMA, {"url": "redis://h", "stream": "s"}),
+        "nats": sink("nats", SCHEMA, {"url": "nats://h", "stream": "s", "subject": "a", "format": "json"}),
+        "delta": sink("delta", SCHEMA, lake),
+        "iceberg": sink("iceberg", SCHEMA, {"catalog-type": "hadoop", "catalog-name": "c", "warehouse": str(tmp_path)}),
         "filesystem": sink("filesystem", SCHEMA, {"path": "x", "format": "json"}),
         "kafka": sink("kafka", SCHEMA, {**broker, "format": "json"}),
         "upsert-kafka": sink("upsert-kafka", SCHEMA, {**broker, **formats}, primary_key=("a",)),

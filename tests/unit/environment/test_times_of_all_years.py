@@ -24,7 +24,7 @@ from sqlengine import TableEnvironment, udf
 
 ZONES = ("America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-INSTANTS = st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), timezones=st.just(dt.UTC))
+INSTANTS = st.datetimes(dt.datetime(2, 1, 2), dt.datetime(9999, 12, 30), timezones=st.just(dt.UTC))
 
 
 def text(moment: dt.datetime, digits: int) -> str:
