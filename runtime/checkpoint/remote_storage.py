@@ -192,9 +192,12 @@ class RemoteStorage(SharedStorage):
             with _as_os_error(path):
                 _obstore.put(self._store, self._path(path), data, mode="create", use_multipart=False)
         except FileExistsError:
-            # The answer to an attempt of our own may have been lost, and the attempt after it is refused.
-            if self.read(path).to_pybytes() != data:
-                raise
+            # The answer to an attempt of our own may have been lost, and the attempt after it is refused. Whoever has made
+            # another one may have removed it by now.
+            with suppress(FileNotFoundError):
+                if self.read(path).to_pybytes() == data:
+                    return
+            raise
 
     def replace(self, path: str, data: bytes) -> None:
         """A whole file that appears at once in the place of one with that name, if there is one."""

@@ -69,6 +69,8 @@ class Telemetry(logging.NullHandler):
         self._tracers.add_span_processor(processor)
         self._tracer = self._tracers.get_tracer(_NAME)
         self._runs: dict[str, trace.Span] = {}
+        self._levels: dict[str, int] = {}
+        """Of the loggers that it hears, before it did."""
         self._begin()
 
     def _begin(self) -> None:
@@ -100,6 +102,7 @@ class Telemetry(logging.NullHandler):
         """Hear of jobs and checkpoints from now on."""
         for name in _LOGGERS:
             logger = logging.getLogger(name)
+            self._levels[name] = logger.level
             if not logger.isEnabledFor(logging.INFO):
                 logger.setLevel(logging.INFO)
             logger.addHandler(self)
@@ -107,7 +110,9 @@ class Telemetry(logging.NullHandler):
     def detach(self) -> None:
         """Hear no more, and hand over what there is."""
         for name in _LOGGERS:
-            logging.getLogger(name).removeHandler(self)
+            logger = logging.getLogger(name)
+            logger.removeHandler(self)
+            logger.setLevel(self._levels.pop(name, logger.level))
         with self._guard:
             for span in self._runs.values():
                 span.end()
