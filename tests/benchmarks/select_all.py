@@ -87,7 +87,8 @@ def _servers(rows: int) -> Iterator[dict[str, tuple[str, int]]]:
             theirs.execute(f"CREATE TABLE all_rows ({COLUMNS.format('', 'TEXT')})")
             theirs.execute(FILL.format("TEXT", rows))
             theirs.execute("VACUUM ANALYZE all_rows")
-            conninfo = f"host={other.host} port={other.port} dbname=postgres user=postgres password={PASSWORD}"
+            known = {"host": other.host, "port": other.port, "dbname": "postgres", "user": "postgres"}
+            conninfo = psycopg.conninfo.make_conninfo(password=PASSWORD, **known)
             pid = int((other.folder / "data" / "postmaster.pid").read_text().split()[0])
             yield {"sqlengine": (server.conninfo, server.process.pid), "PostgreSQL": (conninfo, pid)}
     finally:
