@@ -34,6 +34,7 @@ class SlotStream:
 
     def __init__(self, address: Address, slot: str, publication: str, lsn: int) -> None:
         self.sent = 0
+        self._lsn = lsn
         self._told = 0
         self._told_at = time.monotonic()
         self._ask = False
@@ -68,6 +69,12 @@ class SlotStream:
             return UnavailableError(
                 f"the slot {slot} is being read: {said}",
                 hint="one job reads a slot, and once: give this one another 'slot.name'",
+            )
+        if error.sqlstate == _NOT_THERE and said.startswith("replication slot"):
+            return ConnectorError(
+                f"there is no slot {slot} any more: changes since {lsn_text(self._lsn)} are lost",
+                code="E3170",
+                hint="somebody has dropped it, or the server is another one. Begin anew with --fresh",
             )
         if error.sqlstate == _NOT_THERE:
             return ConnectorError(

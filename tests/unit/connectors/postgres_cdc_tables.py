@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from connector_tables import Context, changes_of, source
@@ -62,9 +64,26 @@ def upserts(postgres: PostgresDatabase, **more: Any) -> PostgresCdcSource:
     return table(postgres, changelog_mode="upsert", **more)
 
 
+class _Waking(Context):
+    """Tells who waits for rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.event = threading.Event()
+
+    def wake(self) -> None:
+        super().wake()
+        self.event.set()
+
+
+_woken: WeakKeyDictionary[SourceReader, threading.Event] = WeakKeyDictionary()
+
+
 def opened(made: PostgresCdcSource, position: Any = None) -> SourceReader:
     (split,) = made.splits()
-    reader = made.open(split, Context())
+    context = _Waking()
+    reader = made.open(split, context)
+    _woken[reader] = context.event
     if position is not None:
         reader.seek(json.loads(json.dumps(position)))
     return reader
@@ -78,7 +97,8 @@ def rows_until(reader: SourceReader, wanted: Callable[[list[Any]], bool]) -> lis
         assert time.monotonic() < until, found[-20:]
         batch = reader.poll(1000)
         if batch is None:
-            time.sleep(0.002)
+            _woken[reader].wait(0.5)
+            _woken[reader].clear()
         else:
             found += changes_of(batch)
     return found
