@@ -108,6 +108,7 @@ OF_OTHER_PROGRAMS = {
         "--memory",
         "--query",
         "--repeat",
+        "--rows",
         "--under",
         "--warm",
     },

@@ -19,7 +19,7 @@ from tests.servers.postgres import PostgresDatabase
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
 
-ROWS = 80 * (KILLS + 2)
+ROWS = 400 * (KILLS + 2)
 
 
 def test_a_killed_job_writes_each_row_once(postgres: PostgresDatabase, tmp_path: Path, warm: WarmProcess) -> None:
@@ -43,15 +43,15 @@ def test_a_killed_job_writes_each_row_once(postgres: PostgresDatabase, tmp_path:
     rng = random.Random(FIRST_SEED)
     killed, crashed = 0, 0
     while True:
-        before = set(tmp_path.glob("state/*/chk-*/manifest.json"))
+        newest = _newest(tmp_path)
         warm.start(arguments, tmp_path / "said")
-        while killed < KILLS and not warm.ended(0.002) and set(tmp_path.glob("state/*/chk-*/manifest.json")) <= before:
-            pass
-        if killed < KILLS and crashed <= killed // 2 and not warm.ended(rng.uniform(0, 0.1)):
-            with postgres.server.away():
-                crashed += 1
-        if killed < KILLS and not warm.ended(rng.uniform(0, 0.3)):
-            warm.kill()
+        if killed < KILLS:
+            if _goes_on(warm, tmp_path, newest + rng.randint(1, 3)) and crashed <= killed // 2:
+                with postgres.server.away():
+                    crashed += 1
+            # It stops anywhere between two checkpoints, and not only right behind one.
+            if _goes_on(warm, tmp_path, newest + rng.randint(4, 8)) and not warm.ended(rng.uniform(0, 0.01)):
+                warm.kill()
         status = warm.status()
         if status != -signal.SIGKILL:
             assert status == 0, (tmp_path / "said").read_text()
@@ -61,4 +61,20 @@ def test_a_killed_job_writes_each_row_once(postgres: PostgresDatabase, tmp_path:
     assert postgres.rows("SELECT id, twice FROM copied ORDER BY 1") == [(i, 2 * i) for i in range(1, ROWS + 1)]
     expected = [(k, len(range(k or 10, ROWS + 1, 10)), sum(range(k or 10, ROWS + 1, 10))) for k in range(10)]
     assert postgres.rows("SELECT k, n, total FROM sums ORDER BY 1") == expected
+    assert crashed == (KILLS + 1) // 2
     print(f"{killed} kills, {crashed} crashes of the server")
+
+
+def _newest(folder: Path) -> int:
+    """The number of the newest checkpoint that is whole; 0 without one."""
+    return max(
+        (int(path.parent.name.removeprefix("chk-")) for path in folder.glob("state/*/chk-*/manifest.json")), default=0
+    )
+
+
+def _goes_on(warm: WarmProcess, folder: Path, checkpoint: int) -> bool:
+    """Wait for a checkpoint; False when the job has ended before."""
+    while _newest(folder) < checkpoint:
+        if warm.ended(0.002):
+            return False
+    return True

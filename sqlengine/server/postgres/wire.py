@@ -41,6 +41,7 @@ class Wire(asyncio.Protocol):
         self._may_send: asyncio.Future[None] | None = None
         self._paused = False
         self._ended = False
+        self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
         self.binding: bytes | None = None
@@ -178,7 +179,8 @@ class Wire(asyncio.Protocol):
         return data
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
-        if not self._ended:
+        # What somebody still sends after the last message would follow it: a transport that closes takes more to write.
+        if not self._ended and not self._closing:
             self._require().write(data)
 
     async def drain(self) -> None:
@@ -219,7 +221,8 @@ class Wire(asyncio.Protocol):
         self._require().abort()
 
     def close(self) -> None:
-        """Send what is left and end the connection."""
+        """Send what is left, and nothing more, and end the connection."""
+        self._closing = True
         self._require().close()
 
 
