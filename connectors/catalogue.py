@@ -12,6 +12,7 @@ CONNECTORS = {
     "delta": "connectors.delta.table:DELTA",
     "duckdb": "connectors.duckdb_file.table:DUCKDB",
     "filesystem": "connectors.filesystem.table:FILESYSTEM",
+    "http": "connectors.http.table:HTTP",
     "iceberg": "connectors.iceberg.table:ICEBERG",
     "jdbc": "connectors.jdbc.table:JDBC",
     "kafka": "connectors.kafka.table:KAFKA",

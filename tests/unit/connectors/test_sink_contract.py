@@ -218,6 +218,7 @@ def test_the_page_of_guarantees_says_what_sinks_promise(tmp_path: Path) -> None:
         "filesystem": sink("filesystem", SCHEMA, {"path": "x", "format": "json"}),
         "kafka": sink("kafka", SCHEMA, {**broker, "format": "json"}),
         "upsert-kafka": sink("upsert-kafka", SCHEMA, {**broker, **formats}, primary_key=("a",)),
+        "http": sink("http", SCHEMA, {"url": "https://h/", "format": "json"}),
         "print": sink("print", SCHEMA, {}),
         "blackhole": sink("blackhole", SCHEMA, {}),
     }
