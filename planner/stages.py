@@ -21,6 +21,7 @@ from planner.rules.join import (
 )
 from planner.rules.prune import prune_columns
 from planner.rules.pushdown import (
+    push_aggregate_into_scan,
     push_condition_into_join,
     push_filter_into_aggregate,
     push_filter_into_join,
@@ -225,6 +226,13 @@ STAGES = (
         (push_filter_into_scan.RULE, push_limit_into_union.RULE, push_limit_into_scan.RULE, *_TIDYING),
         Direction.TOP_DOWN,
         "After pruning: a filter that a source takes refers to the columns that it still has.",
+    ),
+    Stage(
+        "aggregates in sources",
+        (push_aggregate_into_scan.RULE,),
+        Direction.TOP_DOWN,
+        "When sources have taken their filters: a source that gives groups takes none any more.",
+        fixpoint=False,
     ),
     Stage(
         "time attributes",

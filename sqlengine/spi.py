@@ -95,10 +95,13 @@ from runtime.core.types import (
 )
 from runtime.expr.nodes import Call, Case, Cast, Constants, Expr, InList, InputRef, Literal
 from runtime.spi.abilities import (
+    AggregateName,
+    AskedAggregate,
     CompactedFiles,
     KeepsVersions,
     ListsPartitions,
     StoredColumns,
+    SupportsAggregates,
     SupportsChangeDetection,
     SupportsCompaction,
     SupportsDistributedLookups,
@@ -118,6 +121,7 @@ from runtime.spi.abilities import (
     SupportsStatementChanges,
     SupportsTimeTravel,
     SupportsTypeWidening,
+    TellsAggregates,
     TellsPushDown,
     TellsStoredColumns,
 )
@@ -201,6 +205,8 @@ __all__ = [
     "retried",
     "Secret",
     "APPEND",
+    "AggregateName",
+    "AskedAggregate",
     "AsyncLookupTable",
     "AtomicWriter",
     "BufferingWriter",
@@ -294,6 +300,7 @@ __all__ = [
     "StoredColumns",
     "SqlEngineError",
     "SqlEngineWarning",
+    "SupportsAggregates",
     "SupportsChangeDetection",
     "SupportsCompaction",
     "SupportsDistributedLookups",
@@ -313,6 +320,7 @@ __all__ = [
     "SupportsStatementChanges",
     "SupportsTimeTravel",
     "SupportsTypeWidening",
+    "TellsAggregates",
     "TellsPushDown",
     "TellsStoredColumns",
     "SystemClock",

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from connectors.databases.options import Delivering, Partition
 from connectors.databases.writing import EpochWriter, TransactionWriter
+from connectors.kit.aggregates import Aggregation, as_aggregation
 from connectors.kit.commits import CommittingWriter, EpochCommits
 from connectors.kit.predicates import Condition, as_conditions
 from connectors.kit.prefetch import Fetched, PrefetchingReader
@@ -20,6 +21,7 @@ from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr
+from runtime.spi.abilities import AskedAggregate
 from runtime.spi.reader import ReadContext
 from runtime.spi.sink import Delivery
 from runtime.spi.source import Split
@@ -38,7 +40,7 @@ class DatabaseTable:
         table: there, as it was given.
         partition: ranges by which it is read.
         parallel: how many parts are read at the same time.
-        conditions, limit: what is pushed down.
+        conditions, limit, aggregation: what is pushed down.
     """
 
     schema: Schema
@@ -50,6 +52,7 @@ class DatabaseTable:
     delivering: Delivering
     conditions: tuple[Condition, ...] = ()
     limit: int | None = None
+    aggregation: Aggregation | None = None
 
     connector: ClassVar[str]
     dialect: ClassVar[str]
@@ -89,6 +92,8 @@ class DatabaseTable:
 
     def statistics(self) -> TableStatistics:
         """Plans are made without them when the system does not answer."""
+        if self.aggregation is not None:
+            return TableStatistics() if self.aggregation.group else TableStatistics(rows=1.0)
         try:
             return TableStatistics(rows=self.counted())
         except ConnectorError:
@@ -105,13 +110,31 @@ class DatabaseTable:
         return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
 
     def with_filters(self, filters: Sequence[Expr]) -> tuple[Self, list[Expr]]:
-        if self.limit is not None:
+        if self.limit is not None or self.aggregation is not None:
             return self, list(filters)
         taken, left = as_conditions(filters, self.schema, self.dialect, self.conditions)
         return replace(self, conditions=taken), left
 
     def with_limit(self, rows: int) -> Self:
         return replace(self, limit=rows if self.limit is None else min(rows, self.limit))
+
+    def with_aggregates(self, group: Sequence[str], calls: Sequence[AskedAggregate]) -> Self | None:
+        """Not of ranges, which say which rows are read, nor behind a limit."""
+        if self.limit is not None or self.partition is not None or self.aggregation is not None:
+            return None
+        found = as_aggregation(self.schema, self.dialect, group, calls)
+        if found is None or not all(c.exact for c in self.conditions):
+            return None
+        return replace(self, schema=found.schema, aggregation=found)
+
+    def aggregated(self) -> tuple[Sequence[str], Sequence[AskedAggregate]] | None:
+        found = self.aggregation
+        return None if found is None else (found.group, found.calls)
+
+    @property
+    def read_columns(self) -> Schema:
+        """The columns that are asked for there."""
+        return self.schema if self.aggregation is None else self.aggregation.rows
 
     def pushed(self, schema: Schema) -> tuple[list[Expr], int | None]:
         return [c.over(schema) for c in self.conditions], self.limit
@@ -126,6 +149,8 @@ class DatabaseTable:
             described["filters"] = [c.sql for c in self.conditions]
         if self.limit is not None:
             described["limit"] = self.limit
+        if self.aggregation is not None:
+            described |= self.aggregation.describe()
         options: dict[str, Any] = {"database": self.place()}
         if self.partition is not None:
             ranges = self.partition

@@ -13,7 +13,7 @@ import pyarrow as pa
 from runtime.core.errors import ConnectorError
 from runtime.core.types import STRING, DataType, TypeRoot, decimal, from_arrow, timestamp
 
-__all__ = ["ask", "column_sql", "database_stamp", "opened", "quoted", "sql_type", "telling"]
+__all__ = ["ask", "check_sql", "column_sql", "database_stamp", "opened", "quoted", "sql_type", "telling"]
 
 _R = TypeRoot
 _CASTS = {
@@ -108,3 +108,11 @@ def column_sql(name: str, type_: DataType) -> str:
     else:
         return quoted(name)
     return f"CAST({quoted(name)} AS {wanted}) AS {quoted(name)}"
+
+
+def check_sql(name: str, type_: DataType) -> str | None:
+    """Whether a value is of a year that the engine has, as a condition; None for a type without years."""
+    if type_.root not in (_R.DATE, _R.TIMESTAMP):
+        return None
+    last = "9999-12-31" if type_.root is _R.DATE else "9999-12-31 23:59:59.999999"
+    return f"{quoted(name)} BETWEEN {type_.root.value} '0001-01-01' AND {type_.root.value} '{last}'"

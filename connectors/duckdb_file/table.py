@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from connectors.duckdb_file.database import ask, column_sql, database_stamp, opened, quoted, telling
+from connectors.duckdb_file.database import ask, check_sql, column_sql, database_stamp, opened, quoted, telling
 from connectors.formats.held import check_held
 from connectors.kit import predicates
+from connectors.kit.aggregates import Aggregation, as_aggregation, check_fits, question
 from connectors.options import TableOptions, physical_part
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError, FormatError
@@ -25,6 +26,7 @@ from runtime.core.schema import Schema
 from runtime.core.strict_json import counts_of
 from runtime.expr.nodes import Expr
 from runtime.expr.time_range import OUT_OF_YEARS, has_times_outside
+from runtime.spi.abilities import AskedAggregate
 from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.source import Split
@@ -46,7 +48,8 @@ _BATCH = 65_536
 
 @dataclass(frozen=True)
 class DuckdbTable:
-    """One table. `limit`: the most rows that are read; `conditions`: what they must be."""
+    """One table. `limit`: the most rows that are read; `conditions`: what they must be; `aggregation`: what is asked for
+    instead of them."""
 
     schema: Schema
     path: str
@@ -54,6 +57,7 @@ class DuckdbTable:
     table: str
     limit: int | None = None
     conditions: tuple[predicates.Condition, ...] = ()
+    aggregation: Aggregation | None = None
 
     @property
     def changelog_mode(self) -> ChangelogMode:
@@ -64,6 +68,8 @@ class DuckdbTable:
         return True
 
     def statistics(self) -> TableStatistics:
+        if self.aggregation is not None:
+            return TableStatistics() if self.aggregation.group else TableStatistics(rows=1.0)
         rows = ask(
             self.path,
             "SELECT estimated_size FROM duckdb_tables() WHERE database_name = current_database() "
@@ -83,13 +89,22 @@ class DuckdbTable:
         return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
 
     def with_filters(self, filters: Sequence[Expr]) -> tuple[DuckdbTable, list[Expr]]:
-        if self.limit is not None:
+        if self.limit is not None or self.aggregation is not None:
             return self, list(filters)
         taken, left = predicates.as_conditions(filters, self.schema, "duckdb", self.conditions)
         return replace(self, conditions=taken), left
 
     def with_limit(self, rows: int) -> DuckdbTable:
         return replace(self, limit=rows if self.limit is None else min(rows, self.limit))
+
+    def with_aggregates(self, group: Sequence[str], calls: Sequence[AskedAggregate]) -> DuckdbTable | None:
+        if self.limit is not None or self.aggregation is not None or not all(c.exact for c in self.conditions):
+            return None
+        found = as_aggregation(self.schema, "duckdb", group, calls)
+        return None if found is None else replace(self, schema=found.schema, aggregation=found)
+
+    def aggregated(self) -> tuple[Sequence[str], Sequence[AskedAggregate]] | None:
+        return None if self.aggregation is None else (self.aggregation.group, self.aggregation.calls)
 
     def pushed(self, schema: Schema) -> tuple[list[Expr], int | None]:
         return [c.over(schema) for c in self.conditions], self.limit
@@ -98,6 +113,8 @@ class DuckdbTable:
         pushed: dict[str, Any] = {"filters": [c.sql for c in self.conditions]} if self.conditions else {}
         if self.limit is not None:
             pushed["limit"] = self.limit
+        if self.aggregation is not None:
+            pushed |= self.aggregation.describe()
         return {
             "connector": CONNECTOR,
             "table": f"{self.database_schema}.{self.table}",
@@ -119,22 +136,32 @@ class DuckdbTable:
     @property
     def query(self) -> str:
         """The rows as DuckDB is asked for them."""
-        if not self.conditions:
+        columns = self.schema if self.aggregation is None else self.aggregation.rows
+        if not self.conditions and self.aggregation is None:
             return f"SELECT {self.columns} FROM {self.place}"
-        wanted = {f.name: f.type for f in self.schema}
+        wanted = {f.name: f.type for f in columns}
         for condition in self.conditions:
             wanted = {**condition.columns, **wanted}
-        inner = ", ".join(column_sql(name, type_) for name, type_ in wanted.items())
-        names = ", ".join(quoted(n) for n in self.schema.names) or "1"
-        return f"SELECT {names} FROM (SELECT {inner} FROM {self.place}){predicates.where(self.conditions)}"
+        inner = ", ".join(column_sql(name, type_) for name, type_ in wanted.items()) or "1"
+        names = ", ".join(quoted(n) for n in columns.names) or "1"
+        rows = f"SELECT {names} FROM (SELECT {inner} FROM {self.place}){predicates.where(self.conditions)}"
+        return rows if self.aggregation is None else question(self.aggregation, "duckdb", rows, self._checks())
+
+    def _checks(self) -> dict[str, str | None]:
+        """DuckDB's casts fail for all that does not fit, but for years that there are only there."""
+        assert self.aggregation is not None
+        return {f.name: check_sql(f.name, f.type) for f in self.aggregation.checked}
 
     def typed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of DuckDB as the Arrow types of the schema."""
         if not len(self.schema):
             return rows.select([])
+        width = len(self.schema)
+        if self.aggregation is not None:
+            check_fits(rows.columns[width:], self.aggregation, self._checks(), self.place)
         columns = [
             c if c.type == f.type.arrow else c.cast(f.type.arrow)
-            for c, f in zip(rows.columns, self.schema, strict=True)
+            for c, f in zip(rows.columns[:width], self.schema, strict=True)
         ]
         for column, field in zip(columns, self.schema, strict=True):
             if has_times_outside(column):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -49,13 +49,14 @@ class Condition:
     Attributes:
         sql: its text there.
         exact: it lets through what the engine's does; otherwise that, and perhaps more.
-        expression, names: the condition, and the columns that its `InputRef`s name.
+        expression, names: the condition, and the columns that its `InputRef`s name. Of two tables the text is compared:
+            which columns stood beside them when it was taken means nothing.
     """
 
     sql: str
     exact: bool
-    expression: Expr
-    names: tuple[str, ...]
+    expression: Expr = field(compare=False)
+    names: tuple[str, ...] = field(compare=False)
 
     @property
     def columns(self) -> dict[str, DataType]:

@@ -53,6 +53,11 @@ _STAGED = {
     _R.TIME: "time", _R.TIMESTAMP: "timestamp", _R.TIMESTAMP_LTZ: "timestamptz", _R.DECIMAL: "numeric",
 }  # fmt: skip
 _INTEGERS = ("int2", "int4", "int8")
+_BITS = {_R.TINYINT: 8, _R.SMALLINT: 16, _R.INT: 32, _R.BIGINT: 64}
+_FITTING: dict[TypeRoot, tuple[str, ...]] = {
+    _R.TINYINT: (), _R.SMALLINT: ("int2",), _R.INT: ("int2", "int4"), _R.BIGINT: _INTEGERS,
+}  # fmt: skip
+"""Which types there have no others but the values of a type here."""
 _TEXTS = ("text", "varchar", "bpchar")
 _TAKES = {
     _R.TINYINT: (*_INTEGERS, "numeric"), _R.SMALLINT: (*_INTEGERS, "numeric"), _R.INT: (*_INTEGERS, "numeric"),
@@ -164,6 +169,31 @@ class Column:
             origin = "TIMESTAMP '0001-01-01'" if self.type_name == "timestamp" else "TIMESTAMPTZ '0001-01-01Z'"
             return f"date_bin(INTERVAL '{10 ** (_MICROS - digits)} microseconds', {source}, {origin})"
         return source
+
+    def grouped(self, source: str, declared: DataType) -> str:
+        """The column in a form that is equal only where it is here: texts with their blanks."""
+        if self.own and self.type_name == "bpchar" and not self.is_array:
+            return f"({source}::text || repeat(' ', octet_length({source}) - octet_length({source}::text)))"
+        return self.compared(source, digits_of(declared))
+
+    def check(self, source: str, declared: DataType) -> str | None:
+        """Whether a value is one of the declared type, as a condition; None where all are. NULL is neither."""
+        match declared.root:
+            case root if root in _BITS and not (self._is_plain and self.type_name in _FITTING[root]):
+                half = 1 << (_BITS[root] - 1)
+                fits = f"{source} BETWEEN {-half} AND {half - 1} AND {source} = trunc({source}::numeric)"
+            case _R.DECIMAL if self.type.root is not _R.DECIMAL or self.modifier < 0 or self.type != declared:
+                digits = declared.precision - declared.scale
+                fits = f"abs({source}) < 1e{digits} AND {source} = round({source}::numeric, {declared.scale})"
+            case _R.DATE:
+                fits = f"{source} BETWEEN '0001-01-01' AND '9999-12-31'"
+            case _R.TIMESTAMP:
+                fits = f"{source} >= '0001-01-01' AND {source} < '10000-01-01'"
+            case _:
+                fits = None
+        if declared.nullable or not self.nullable:
+            return fits
+        return f"{source} IS NOT NULL" if fits is None else f"({source} IS NOT NULL AND {fits})"
 
     def keyed(self, key: str, source: str, declared: DataType) -> str:
         """The condition that it equals a text of the declared type, which an index can answer where that is right."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.databases.fitting import may_be_read
 from connectors.databases.options import Partition
+from connectors.kit.aggregates import Aggregation, question
 from connectors.kit.predicates import where
 from connectors.postgres.columns import digits_of
 from connectors.postgres.connection import quoted
@@ -18,7 +19,7 @@ from runtime.core.types import DataType, TypeRoot
 if TYPE_CHECKING:
     from connectors.postgres.table import PostgresTable
 
-__all__ = ["Part", "check_columns", "parts_of", "selected", "without_places"]
+__all__ = ["Part", "check_columns", "checks_of", "has_places", "parts_of", "selected", "without_places"]
 
 _R = TypeRoot
 _LEAST_BLOCKS, _MOST_PARTS = 2048, 64
@@ -35,7 +36,7 @@ class Part:
 
 def check_columns(table: PostgresTable, relation: Relation) -> None:
     """Raises ConnectorError E3163 when the database has other columns than the table declares, or other types."""
-    for field in table.schema:
+    for field in table.read_columns:
         there = relation.column(field.name)
         if not may_be_read(there.type, field.type):
             raise ConnectorError(
@@ -70,18 +71,33 @@ def selected(table: PostgresTable, relation: Relation, source: str, *hidden: str
 
 def parts_of(table: PostgresTable, relation: Relation, done: list[Any] | None) -> Iterator[Part]:
     """All of them, or those from one on that is not done."""
-    if not relation.lies_in_blocks and done:
+    if done and not has_places(table, relation):
         raise without_places(table.place())
+    if table.aggregation is not None:
+        yield _groups(table, relation, table.aggregation)
+        return
     parts = _blocks if table.partition is None else _ranges
     if not relation.lies_in_blocks:
         parts = _whole if table.partition is None else _ranges_of_view
     yield from parts(table, relation, done or [])
 
 
+def has_places(table: PostgresTable, relation: Relation) -> bool:
+    """Whether reading can go on in the middle."""
+    return relation.lies_in_blocks and table.aggregation is None
+
+
+def checks_of(aggregation: Aggregation, relation: Relation) -> dict[str, str | None]:
+    """By column whether a value fits."""
+    return {f.name: relation.column(f.name).check(quoted(f.name), f.type) for f in aggregation.checked}
+
+
 def without_places(name: str) -> ConnectorError:
     """What is said of a view in the middle of which a job would go on."""
     return ConnectorError(
-        f"{name} is a view or lies elsewhere: reading it cannot go on in the middle", code="E3105", hint="begin anew"
+        f"{name} is a view, lies elsewhere or is read in groups: reading it cannot go on in the middle",
+        code="E3105",
+        hint="begin anew",
     )
 
 
@@ -91,6 +107,20 @@ def _tail(table: PostgresTable) -> str:
 
 def _filtered(table: PostgresTable) -> str:
     return where(table.conditions) or " WHERE true"
+
+
+def _groups(table: PostgresTable, relation: Relation, aggregation: Aggregation) -> Part:
+    forms: dict[str, str] = {}
+    for condition in table.conditions:
+        for name, type_ in condition.columns.items():
+            forms[name] = relation.column(name).compared(quoted(name), digits_of(type_))
+    for field in aggregation.rows:
+        column = relation.column(field.name)
+        counted = field.name in aggregation.counted and field.name not in forms
+        forms[field.name] = quoted(field.name) if counted else column.grouped(quoted(field.name), field.type)
+    inner = ", ".join(f"{form} AS {quoted(name)}" for name, form in forms.items()) or "NULL::bool"
+    rows = f"SELECT * FROM (SELECT {inner} FROM {relation.sql}) AS r{where(table.conditions)}"
+    return Part(["all"], question(aggregation, "postgres", rows, checks_of(aggregation, relation)))
 
 
 def _whole(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterator[Part]:

@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from connectors.databases.fitting import fitted_rows
+from connectors.kit.aggregates import check_fits
 from connectors.kit.prefetch import Fetched, PrefetchingReader
 from connectors.postgres.bulk import BulkConnection
 from connectors.postgres.connection import connected, run, telling
 from connectors.postgres.described import Relation, described
 from connectors.postgres.kept import lent
-from connectors.postgres.parts import Part, check_columns, parts_of, without_places
+from connectors.postgres.parts import Part, check_columns, checks_of, has_places, parts_of, without_places
 from runtime.core.errors import ConnectorError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def fetch(table: PostgresTable, position: Any, stop: threading.Event) -> Iterato
             _check_unchanged(holder, relation, position["seen"], place)
         check_columns(table, relation)
         parts = list(parts_of(table, relation, position["part"]))
-        position = {**position, "seen": now, "places": relation.lies_in_blocks}
+        position = {**position, "seen": now, "places": has_places(table, relation)}
         yield Fetched(None, position)
         with _Workers(table, snapshot, parts) as workers:
             for part in parts:
@@ -82,12 +83,17 @@ def fetch(table: PostgresTable, position: Any, stop: threading.Event) -> Iterato
                         return
                     given += rows.num_rows
                     position = {**position, "part": part.at, "rows": given, "all": position["all"] + rows.num_rows}
-                    yield Fetched(
-                        fitted_rows(rows.columns, list(table.schema), place) if len(table.schema) else rows.select([]),
-                        position,
-                    )
+                    yield Fetched(_fitted(table, relation, rows), position)
                 if stop.is_set():
                     return
+
+
+def _fitted(table: PostgresTable, relation: Relation, rows: pa.RecordBatch) -> pa.RecordBatch:
+    width = len(table.schema)
+    if table.aggregation is not None:
+        checks = checks_of(table.aggregation, relation)
+        check_fits(rows.columns[width:], table.aggregation, checks, table.place())
+    return fitted_rows(rows.columns[:width], list(table.schema), table.place()) if width else rows.select([])
 
 
 def _check_unchanged(holder: Any, relation: Relation, seen: Any, place: str) -> None:

@@ -36,7 +36,7 @@ from runtime.core.types import (
     varchar,
 )
 
-__all__ = ["Column", "bound", "may_read", "may_write", "quoted", "spelled", "typed"]
+__all__ = ["Column", "bound", "check", "may_read", "may_write", "quoted", "spelled", "typed"]
 
 _R = TypeRoot
 _DECLARED = re.compile(r"\s*([A-Za-z_ ]*?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*")
@@ -49,7 +49,8 @@ _PLAIN = {
 _OF_TEXTS = frozenset({_R.DECIMAL, _R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ})
 """Types that a column of texts may hold."""
 _WORDS = frozenset({_R.CHAR, _R.VARCHAR})
-_INTEGERS = frozenset({_R.TINYINT, _R.SMALLINT, _R.INT, _R.BIGINT})
+_BITS = {_R.TINYINT: 8, _R.SMALLINT: 16, _R.INT: 32, _R.BIGINT: 64}
+_INTEGERS = frozenset(_BITS)
 _FLOATS = frozenset({_R.FLOAT, _R.DOUBLE})
 
 
@@ -149,6 +150,16 @@ def may_write(there: Column, type_: DataType) -> bool:
     if a in _WORDS or (a in _OF_TEXTS and b in _WORDS):
         return b in _WORDS and (a in _WORDS or there.holds_texts or a is not _R.DECIMAL)
     return (a is b and a is not _R.ARRAY) or (a in (_R.BINARY, _R.VARBINARY) and b is _R.VARBINARY)
+
+
+def check(source: str, type_: DataType) -> str | None:
+    """Whether a value is one of a type of whole numbers, as a condition; None for a type whose values all come out. NULL fits
+    where it may be."""
+    if type_.root not in _BITS:
+        return None
+    half = 1 << (_BITS[type_.root] - 1)
+    null = f"{source} IS NULL OR " if type_.nullable else ""
+    return f"({null}(typeof({source}) = 'integer' AND {source} BETWEEN {-half} AND {half - 1}))"
 
 
 def typed(rows: Sequence[Sequence[Any]], schema: Schema, place: str) -> pa.RecordBatch:

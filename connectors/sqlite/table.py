@@ -23,11 +23,12 @@ from connectors.databases.options import (
 )
 from connectors.databases.table import DatabaseTable
 from connectors.formats.held import check_held
+from connectors.kit.aggregates import Aggregation, check_fits, question
 from connectors.kit.commits import SPOOL_SIZE
 from connectors.kit.predicates import where
 from connectors.kit.prefetch import Fetched
 from connectors.options import TableOptions, physical_part
-from connectors.sqlite.columns import bound, may_read, quoted, typed
+from connectors.sqlite.columns import bound, check, may_read, quoted, typed
 from connectors.sqlite.commits import SqliteCommits, SqliteTransactions
 from connectors.sqlite.database import Relation, connected, described, stamp, telling
 from runtime.core.errors import ConnectorError, OptionError
@@ -102,7 +103,7 @@ class SqliteTable(DatabaseTable):
                     hint="begin anew: a database that others write to cannot be gone on with",
                 )
             yield Fetched(None, {"rows": given, "file": now})
-            rows = connection.execute(self._query(relation), (-1 if self.limit is None else self.limit, 0))
+            rows = connection.execute(self._query(relation))
             skipped = 0
             while not stop.is_set() and (found := rows.fetchmany(_ROWS)):
                 fresh = found[max(0, given - skipped) :]
@@ -112,13 +113,18 @@ class SqliteTable(DatabaseTable):
                     yield Fetched(self._typed(fresh), {"rows": given, "file": now})
 
     def _typed(self, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+        if self.aggregation is not None:
+            width = len(self.schema)
+            checks = [pa.array(cells) for cells in zip(*(row[width:] for row in rows), strict=True)]
+            check_fits(checks, self.aggregation, self._checks(), self.place())
+            rows = [row[:width] for row in rows]
         if not len(self.schema):
             return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["none"]).select([])
         return typed(rows, self.schema, self.place())
 
     def _check(self, relation: Relation) -> None:
         """Raises ConnectorError E3163 for a column that is not there, or whose values are others."""
-        for wanted in self.schema:
+        for wanted in self.read_columns:
             there = relation.column(wanted.name)
             if not may_read(there, wanted.type):
                 raise ConnectorError(
@@ -130,6 +136,8 @@ class SqliteTable(DatabaseTable):
 
     def _query(self, relation: Relation) -> str:
         """Rows as they are asked for, with a limit; the conditions see columns as they are here."""
+        if self.aggregation is not None:
+            return self._groups(relation, self.aggregation)
         raw = [f"c{place}" for place in range(len(self.schema))]
         inner = [
             f"{relation.column(f.name).asked(quoted(f.name), f.type)} AS {quoted('#' + r)}"
@@ -145,7 +153,21 @@ class SqliteTable(DatabaseTable):
             bounds = f" WHERE {name} BETWEEN {self.partition.low} AND {self.partition.high}"
         asked = ", ".join(quoted("#" + r) for r in raw) or "NULL"
         rows = f"SELECT {', '.join(inner) or 'NULL'} FROM {quoted(self.table)}{bounds}"
-        return f"SELECT {asked} FROM ({rows}){where(self.conditions)} LIMIT ? OFFSET ?"
+        limit = "" if self.limit is None else f" LIMIT {self.limit}"
+        return f"SELECT {asked} FROM ({rows}){where(self.conditions)}{limit}"
+
+    def _groups(self, relation: Relation, aggregation: Aggregation) -> str:
+        compared = {f.name: f.type for f in aggregation.rows}
+        for condition in self.conditions:
+            compared |= condition.columns
+        inner = [f"{relation.column(n).compared(quoted(n), t)} AS {quoted(n)}" for n, t in compared.items()]
+        rows = f"SELECT {', '.join(inner) or 'NULL'} FROM {quoted(self.table)}"
+        return question(aggregation, "sqlite", f"SELECT * FROM ({rows}){where(self.conditions)}", self._checks())
+
+    def _checks(self) -> dict[str, str | None]:
+        """Any value may be in any column there."""
+        assert self.aggregation is not None
+        return {f.name: check(quoted(f.name), f.type) for f in self.aggregation.checked}
 
     def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
         """The rows of each key, as they are in the file now: one question for all keys. NULL equals nothing."""

@@ -338,7 +338,9 @@ class _Explainer:
     @staticmethod
     def _pushed(plan: Scan) -> str:
         described = shown_facts(plan.table.describe()) if plan.table is not None else {}
-        return "".join(f" {key}={described[key]}" for key in ("filters", "limit") if described.get(key))
+        return "".join(
+            f" {key}={described[key]}" for key in ("filters", "limit", "aggregates", "group by") if described.get(key)
+        )
 
 
 def _with_subqueries(plan: LogicalNode) -> tuple[Expr, ...]:

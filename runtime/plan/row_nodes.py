@@ -49,6 +49,10 @@ __all__ = [
 ]
 
 
+_PUSHED = ("filters", "filter", "limit", "aggregates", "group by")
+"""What is shown of what a table was given."""
+
+
 @node
 class SourceExec(PhysicalNode):
     """Read a table. What was pushed down is inside `table`; `schema` is the schema of the rows that it gives.
@@ -72,7 +76,7 @@ class SourceExec(PhysicalNode):
 
     def text(self) -> str:
         facts = shown_facts(self.table.describe()).items()
-        pushed = "".join(f" {k}={v}" for k, v in facts if k in ("filters", "filter", "limit") and v)
+        pushed = "".join(f" {k}={v}" for k, v in facts if k in _PUSHED and v)
         together = ""
         if self.alignment is not None:
             together = f" aligned in group {self.alignment.group} within {self.alignment.max_drift} ms"

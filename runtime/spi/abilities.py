@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
@@ -18,10 +18,13 @@ from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable, Split
 
 __all__ = [
+    "AggregateName",
+    "AskedAggregate",
     "CompactedFiles",
     "KeepsVersions",
     "ListsPartitions",
     "StoredColumns",
+    "SupportsAggregates",
     "SupportsChangeDetection",
     "SupportsCompaction",
     "SupportsDistributedLookups",
@@ -41,6 +44,7 @@ __all__ = [
     "SupportsStatementChanges",
     "SupportsTimeTravel",
     "SupportsTypeWidening",
+    "TellsAggregates",
     "TellsPushDown",
     "TellsStoredColumns",
 ]
@@ -71,6 +75,46 @@ class SupportsLimit(Protocol):
 
     def with_limit(self, rows: int) -> Self:
         """The table that gives no more than so many rows."""
+        ...
+
+
+AggregateName = Literal["COUNT", "SUM", "MIN", "MAX"]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAggregate:
+    """An aggregate function over rows of a table: of a column, `COUNT` also of rows (None). `type`: of its result."""
+
+    function: AggregateName
+    column: str | None
+    type: DataType
+
+    @property
+    def text(self) -> str:
+        return f"{self.function}({'*' if self.column is None else self.column})"
+
+
+@runtime_checkable
+class SupportsAggregates(Protocol):
+    """A bounded source that counts, adds and compares by itself, and gives groups instead of rows.
+
+    The engine puts together what it is given: a group may come in several parts, as from several files. Results are as the
+    engine's: NULL is a group, and no value of a function; a sum of no values is NULL, and one of whole numbers wraps in its
+    type. A group without rows is none, also without keys.
+    """
+
+    def with_aggregates(self, group: Sequence[str], calls: Sequence[AskedAggregate]) -> Self | None:
+        """The table that gives the columns of `group`, and behind them a column for each call, of its type, instead of its
+        rows. Its own columns, filters and limit are those that the table has. None when it cannot, or not just so."""
+        ...
+
+
+@runtime_checkable
+class TellsAggregates(Protocol):
+    """A source with aggregates that can stand in a compiled plan (`TellsPushDown`)."""
+
+    def aggregated(self) -> tuple[Sequence[str], Sequence[AskedAggregate]] | None:
+        """What it was given: columns and functions; None without."""
         ...
 
 

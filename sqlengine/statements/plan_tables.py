@@ -3,6 +3,10 @@
     {"path": ["default_catalog", "default_database", "orders"], "hints": {"scan.startup.mode": "earliest-offset"},
      "filters": [...], "limit": 10, "bounded": true}
 
+A table that gives groups has their columns and functions, whose types are those of the node's columns:
+
+    {"path": [...], "group": ["item"], "aggregates": [["COUNT", null], ["MAX", "price"]], "bounded": true}
+
 The file has no other options of a table, so no secret is in it, and a stranger's file reads and writes nothing but tables
 that the catalog has, where the catalog says that they are.
 """
@@ -10,7 +14,7 @@ that the catalog has, where the catalog says that they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 
@@ -18,7 +22,7 @@ from connectors.values.constants import ConstantTable
 from runtime.core.errors import CatalogError, FormatError, did_you_mean
 from runtime.core.schema import Field, Schema
 from runtime.core.secrets import is_secret
-from runtime.core.types import TypeRoot
+from runtime.core.types import BIGINT, DataType, TypeRoot, decimal
 from runtime.expr.nodes import Constants, Expr
 from runtime.plan.base import PhysicalNode
 from runtime.plan.call_types import check_expression
@@ -26,7 +30,17 @@ from runtime.plan.decoding import Wrong, decode_as
 from runtime.plan.nodes import LookupJoinExec, SinkExec, SourceExec
 from runtime.plan.values import encode_value
 from runtime.plan.walk import walk_all
-from runtime.spi.abilities import SupportsFilters, SupportsLimit, SupportsOverwrite, SupportsProjection, TellsPushDown
+from runtime.spi.abilities import (
+    AggregateName,
+    AskedAggregate,
+    SupportsAggregates,
+    SupportsFilters,
+    SupportsLimit,
+    SupportsOverwrite,
+    SupportsProjection,
+    TellsAggregates,
+    TellsPushDown,
+)
 from runtime.spi.lookup import LookupTable
 from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
@@ -54,7 +68,18 @@ _HINTS: Final = (
     "raw.",
 )
 """What hints in a plan may begin with: how a table is read or written, never where it is."""
-_ENTRY: Final = ("path", "hints", "filters", "limit", "bounded", "primary_key", "overwrite", "constants")
+_ENTRY: Final = (
+    "path",
+    "hints",
+    "filters",
+    "limit",
+    "group",
+    "aggregates",
+    "bounded",
+    "primary_key",
+    "overwrite",
+    "constants",
+)
 
 
 class SinkName:
@@ -113,17 +138,27 @@ def _again(named: NamedTable, node: PhysicalNode) -> dict[str, Any] | None:
     if base is None or not isinstance(node, SourceExec):
         return None
     filters, limit = node.table.pushed(base.schema) if isinstance(node.table, TellsPushDown) else ([], None)
-    if _pushed(base, filters, limit, node.table.schema.names) != node.table:
+    asked = node.table.aggregated() if isinstance(node.table, TellsAggregates) else None
+    if _pushed(base, filters, limit, node.table.schema.names, asked) != node.table:
         return None
     entry = _named(named.path, named.hints, named.opened.table.path.name)
     if filters:
         entry["filters"] = [encode_value(f) for f in filters]
     if limit is not None:
         entry["limit"] = limit
+    if asked is not None:
+        entry["group"] = list(asked[0])
+        entry["aggregates"] = [[call.function, call.column] for call in asked[1]]
     return {**entry, "bounded": base.bounded}
 
 
-def _pushed(base: SourceTable, filters: Sequence[Expr], limit: int | None, names: Sequence[str]) -> SourceTable | None:
+def _pushed(
+    base: SourceTable,
+    filters: Sequence[Expr],
+    limit: int | None,
+    names: Sequence[str],
+    asked: tuple[Sequence[str], Sequence[AskedAggregate]] | None,
+) -> SourceTable | None:
     """The table with what is pushed down into it; None when it does not take that."""
     table: Any = base
     if filters:
@@ -136,6 +171,9 @@ def _pushed(base: SourceTable, filters: Sequence[Expr], limit: int | None, names
         if not isinstance(table, SupportsLimit):
             return None
         table = table.with_limit(limit)
+    if asked is not None:
+        given: Any = table.with_aggregates(*asked) if isinstance(table, SupportsAggregates) else None
+        return given
     if tuple(names) != base.schema.names:
         if not isinstance(table, SupportsProjection):
             return None
@@ -190,7 +228,11 @@ class OpenedTables:
         bounded = _field(entry, "bounded", bool)
         if bounded != base.bounded:
             raise _changed(name, "its input has no end now" if bounded else "its input has an end now")
-        _check_columns(name, base.schema, schema)
+        asked = _aggregates(base.schema, schema, entry) if "aggregates" in entry else None
+        if asked is None:
+            _check_columns(name, base.schema, schema)
+        else:
+            _check_columns(name, base.schema, Schema(schema.fields[: len(asked[0])]))
         filters = _field(entry, "filters", tuple[Expr, ...], ())
         for index, condition in enumerate(filters):
             try:
@@ -202,9 +244,11 @@ class OpenedTables:
         limit = _field(entry, "limit", int | None, None)
         if limit is not None and limit < 0:
             raise Wrong("it is at least 0").within("limit")
-        table = _pushed(base, filters, limit, schema.names)
+        table = _pushed(base, filters, limit, schema.names, asked)
         if table is None:
-            raise _changed(name, "its connector does not take filters, a limit or columns as it did")
+            raise _changed(name, "its connector does not take filters, a limit, columns or aggregates as it did")
+        if asked is not None and table.schema != schema:
+            raise Wrong("the node has other columns").within("aggregates")
         return table
 
     def _lookup(self, name: str, table: LookupTable | None, schema: Schema) -> LookupTable:
@@ -277,6 +321,39 @@ def _field(entry: dict[str, Any], key: str, kind: Any, default: Any = ...) -> An
         return decode_as(kind, entry.get(key))
     except Wrong as wrong:
         raise wrong.within(key) from None
+
+
+def _aggregates(
+    there: Schema, planned: Schema, entry: dict[str, Any]
+) -> tuple[Sequence[str], Sequence[AskedAggregate]]:
+    """What a plan asks a table for instead of its rows. Raises Wrong for what has no such result."""
+    group = _field(entry, "group", tuple[str, ...], ())
+    calls = _field(entry, "aggregates", tuple[tuple[str | None, ...], ...])
+    if tuple(f.name for f in planned.fields[: len(group)]) != group or len(planned) != len(group) + len(calls):
+        raise Wrong("the node has other columns").within("group")
+    made: list[AskedAggregate] = []
+    for index, (call, result) in enumerate(zip(calls, planned.fields[len(group) :], strict=True)):
+        if len(call) != 2 or not _has_result(call[0], call[1], there, result.type):
+            raise (
+                Wrong("a function and a column are wanted, whose result the node has")
+                .within(index)
+                .within("aggregates")
+            )
+        made.append(AskedAggregate(cast(AggregateName, call[0]), call[1], result.type))
+    return group, made
+
+
+def _has_result(function: str | None, column: str | None, there: Schema, result: DataType) -> bool:
+    index = -1 if column is None else there.index_of(column)
+    if function == "COUNT":
+        return (column is None or index >= 0) and result == BIGINT.not_null()
+    if index < 0 or function not in ("SUM", "MIN", "MAX"):
+        return False
+    type_ = there[index].type.materialized()
+    if function == "SUM" and type_.root is TypeRoot.DECIMAL:
+        type_ = decimal(38, type_.scale)
+    same = type_.with_nullable(True) == result.with_nullable(True)
+    return same and (result.nullable or not there[index].type.nullable)
 
 
 def _check_columns(name: str, there: Schema, planned: Schema) -> None:

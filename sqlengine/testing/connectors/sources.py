@@ -15,6 +15,7 @@ from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.spi.abilities import SupportsFilters, SupportsLimit, SupportsProjection
 from runtime.spi.source import SourceTable
+from sqlengine.testing.connectors.aggregates import check_aggregates
 from sqlengine.testing.connectors.reading import Context, changes_of, drain, read_all
 from sqlengine.testing.connectors.values import EXTREMES, conditions_over, every_value, passes
 
@@ -145,6 +146,7 @@ CHECKS = (
     check_projection,
     check_filters,
     check_limit,
+    check_aggregates,
     check_describes_itself,
     check_types,
 )

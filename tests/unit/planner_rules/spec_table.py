@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.core.changelog import APPEND, RETRACT, UPSERT, ChangelogMode
-from runtime.core.schema import Schema
+from runtime.core.schema import Field, Schema
 from runtime.expr.display import show
 from runtime.expr.nodes import Expr
+from runtime.spi.abilities import AskedAggregate
 from runtime.spi.reader import ReadContext, SourceReader
 from runtime.spi.sink import Delivery
 from runtime.spi.source import Split
@@ -87,6 +88,19 @@ class StoppingTable(SpecTable):
 
 
 @dataclass(frozen=True)
+class GroupingTable(SpecTable):
+    """Counts, adds and compares, but takes no group by text."""
+
+    def with_aggregates(self, group: Sequence[str], calls: Sequence[AskedAggregate]) -> GroupingTable | None:
+        by = [self.schema[self.schema.index_of(name)] for name in group]
+        if any(f.type.is_character for f in by):
+            return None
+        schema = Schema((*by, *(Field(call.text, call.type) for call in calls)))
+        pushed = (("aggregates", ", ".join(call.text for call in calls)), ("group by", ", ".join(group)))
+        return replace(self, schema=schema, pushed=pushed)
+
+
+@dataclass(frozen=True)
 class AskedTable(SpecTable):
     """Can be looked up by key."""
 
@@ -95,7 +109,7 @@ class AskedTable(SpecTable):
 
 
 def open_table(name: str, schema: Schema, words: frozenset[str]) -> SpecTable:
-    """`retract` and `upsert` tables, and ones that take `filters`, `columns`, a `limit` or a `lookup`; `rows` and a
+    """`retract` and `upsert` tables, and ones that take `filters`, `columns`, a `limit`, a `lookup` or `aggregates`; `rows` and a
     number are two words."""
     mode = UPSERT if "upsert" in words else RETRACT if "retract" in words else APPEND
     numbers = [w for w in words if w.isdigit()]
@@ -105,6 +119,7 @@ def open_table(name: str, schema: Schema, words: frozenset[str]) -> SpecTable:
         ("columns", NarrowingTable),
         ("limit", StoppingTable),
         ("lookup", AskedTable),
+        ("aggregates", GroupingTable),
     ):
         if word in words:
             made = table

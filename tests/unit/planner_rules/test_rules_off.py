@@ -166,6 +166,7 @@ def test_each_optional_rule_fires_for_some_query(folder: Path) -> None:
     assert optional - fired <= {
         "remove_unused_join",
         "push_filter_into_scan",
+        "push_aggregate_into_scan",
         "push_limit_into_scan",
         "push_limit_into_union",
         "push_filter_into_unnest",
