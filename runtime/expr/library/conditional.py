@@ -7,6 +7,7 @@ Arguments that are not reached are not computed where they could fail: `runtime/
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +19,14 @@ from runtime.expr.cast.parse_numbers import text_to_number
 from runtime.expr.columns import as_array
 from runtime.expr.compare import equal
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
-from runtime.expr.library.declare import CHARACTER, Family
+from runtime.expr.library.declare import TEXT_OR_NUMBER, Family
 from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type, comparison_type
 
 __all__ = ["FAMILY"]
 
 FAMILY = Family("conditional")
+_INTEGERS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 _Typed = tuple[tuple[DataType, ...], DataType]
 
 
@@ -147,25 +149,45 @@ def least(_: EvalContext, *args: Value) -> Value:
     return pc.min_element_wise(*args, skip_nulls=False)
 
 
+def _is(context: EvalContext, given: Value, test: Callable[[Value], Value], true_of: frozenset[TypeRoot]) -> Value:
+    """A test of texts. Of a number its type alone is asked, NULL or not, as in Flink."""
+    type_ = context.arg_types[0]
+    return pc.fill_null(test(given), False) if type_.is_character else pa.scalar(type_.root in true_of, pa.bool_())
+
+
 @FAMILY.scalar(
-    "IS_ALPHA", [CHARACTER], BOOLEAN, "Whether all characters are letters; FALSE for NULL and ''.", nulls=Nulls.NEVER
+    "IS_ALPHA",
+    [TEXT_OR_NUMBER],
+    BOOLEAN,
+    "Whether all characters are letters; FALSE for NULL, '' and numbers.",
+    nulls=Nulls.NEVER,
 )
-def is_alpha(_: EvalContext, text: Value) -> Value:
-    return pc.fill_null(pc.utf8_is_alpha(text), False)
+def is_alpha(context: EvalContext, text: Value) -> Value:
+    return _is(context, text, pc.utf8_is_alpha, frozenset())
 
 
 @FAMILY.scalar(
-    "IS_DIGIT", [CHARACTER], BOOLEAN, "Whether all characters are digits; FALSE for NULL and ''.", nulls=Nulls.NEVER
+    "IS_DIGIT",
+    [TEXT_OR_NUMBER],
+    BOOLEAN,
+    "Whether all characters are digits; FALSE for NULL and ''. Of numbers TRUE for the integer types.",
+    nulls=Nulls.NEVER,
 )
-def is_digit(_: EvalContext, text: Value) -> Value:
-    return pc.fill_null(pc.utf8_is_digit(text), False)
+def is_digit(context: EvalContext, text: Value) -> Value:
+    return _is(context, text, pc.utf8_is_digit, _INTEGERS)
 
 
 @FAMILY.scalar(
-    "IS_DECIMAL", [CHARACTER], BOOLEAN, "Whether the text reads as a number; FALSE for NULL.", nulls=Nulls.NEVER
+    "IS_DECIMAL",
+    [TEXT_OR_NUMBER],
+    BOOLEAN,
+    "Whether the text reads as a number; FALSE for NULL. Of numbers TRUE for all types but DECIMAL, as in Flink.",
+    nulls=Nulls.NEVER,
 )
 def is_decimal(context: EvalContext, text: Value) -> Value:
-    array = as_array(text, context.num_rows)
-    source = context.arg_types[0]
-    read = text_to_number(array, source, DataType(TypeRoot.DOUBLE), context.time_zone)
-    return pc.is_valid(read.values)
+    def reads(text: Value) -> Value:
+        array = as_array(text, context.num_rows)
+        read = text_to_number(array, context.arg_types[0], DataType(TypeRoot.DOUBLE), context.time_zone)
+        return pc.is_valid(read.values)
+
+    return _is(context, text, reads, _INTEGERS | {TypeRoot.FLOAT, TypeRoot.DOUBLE})

@@ -99,6 +99,7 @@ __all__ = [
     "ROW_",
     "STRING_OR_BYTES",
     "TEXT",
+    "TEXT_OR_NUMBER",
     "TIMESTAMP_ANY",
     "TIME_",
     "VARIANT_",
@@ -132,6 +133,7 @@ ANY = ArgumentType("ANY", _anything, _itself)
 """Any type; with `unify=True` all ANY arguments get one common type."""
 CHARACTER = family("CHARACTER", frozenset({_R.CHAR, _R.VARCHAR}), STRING)
 TEXT = CHARACTER
+TEXT_OR_NUMBER = family("CHARACTER or NUMERIC", frozenset({_R.CHAR, _R.VARCHAR}) | _NUMBERS, STRING)
 BINARY_ = family("BINARY", frozenset({_R.BINARY, _R.VARBINARY}), BYTES)
 STRING_OR_BYTES = family("CHARACTER or BINARY", frozenset({_R.CHAR, _R.VARCHAR, _R.BINARY, _R.VARBINARY}), STRING)
 VARIANT_ = family("VARIANT", frozenset({_R.VARIANT}), VARIANT)
