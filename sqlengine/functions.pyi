@@ -628,22 +628,22 @@ def instr(character: Operand, character2: Operand, integer: Operand = ..., integ
     SQL: INSTR(<CHARACTER>, <CHARACTER>[, <INTEGER>][, <INTEGER>])
     """
 
-def is_alpha(character: Operand, /) -> Expression:
-    """Whether all characters are letters; FALSE for NULL and ''.
+def is_alpha(character_or_numeric: Operand, /) -> Expression:
+    """Whether all characters are letters; FALSE for NULL, '' and numbers.
 
-    SQL: IS_ALPHA(<CHARACTER>)
+    SQL: IS_ALPHA(<CHARACTER or NUMERIC>)
     """
 
-def is_decimal(character: Operand, /) -> Expression:
-    """Whether the text reads as a number; FALSE for NULL.
+def is_decimal(character_or_numeric: Operand, /) -> Expression:
+    """Whether the text reads as a number; FALSE for NULL. Of numbers TRUE for all types but DECIMAL, as in Flink.
 
-    SQL: IS_DECIMAL(<CHARACTER>)
+    SQL: IS_DECIMAL(<CHARACTER or NUMERIC>)
     """
 
-def is_digit(character: Operand, /) -> Expression:
-    """Whether all characters are digits; FALSE for NULL and ''.
+def is_digit(character_or_numeric: Operand, /) -> Expression:
+    """Whether all characters are digits; FALSE for NULL and ''. Of numbers TRUE for the integer types.
 
-    SQL: IS_DIGIT(<CHARACTER>)
+    SQL: IS_DIGIT(<CHARACTER or NUMERIC>)
     """
 
 def is_valid_utf8(binary: Operand, /) -> Expression:
