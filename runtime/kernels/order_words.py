@@ -1,10 +1,11 @@
 """Sort columns to words whose unsigned order is the ORDER BY order, exact for every value of every sortable type.
 
 Strings are their bytes in as many 8-byte words as the longest string seen needs (zero padded), then a word with the
-length + 1, which orders strings that differ only in trailing zero bytes. When a longer string arrives the layout
-widens, and words made earlier are brought to it with `OrderEncoder.adapt`. So every row costs as many bytes as the
-longest string seen; values above 64 KiB are refused. Descending columns are bitwise negated. NULL is all zeros or all
-ones, patterns that no value has; only 64-bit integers need a word of their own to tell NULL.
+length + 1, which orders strings that differ only in trailing zero bytes. Arrays have as many places as the longest array
+seen. When a longer one arrives the layout widens, and words made earlier are brought to it with `OrderEncoder.adapt`. So
+every row costs as many bytes as the longest one seen; values above 64 KiB are refused. Descending columns are bitwise
+negated. NULL is all zeros or all ones, patterns that no value has; only 64-bit integers need a word of their own to tell
+NULL.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from runtime.core.cancellation import look
@@ -56,7 +58,7 @@ class OrderEncoder:
         nullable: whether each column may hold NULL, all when not given.
 
     Raises:
-        UnsupportedError: a column of a type without an order (array, map); `encode` raises it for strings above 64 KiB.
+        UnsupportedError: a column of a type without an order (map); `encode` raises it for strings and arrays above 64 KiB.
     """
 
     def __init__(
@@ -234,13 +236,70 @@ class _NullOrder(_OrderCodec):
 
 
 class _PresenceOrder(_OrderCodec):
-    """Whether a struct is NULL, before its fields."""
+    """Whether a struct or a list is NULL, before what is in it."""
 
     def encode(self, array: pa.Array) -> np.ndarray:
         nulls = null_mask(array)
         words = np.ones((len(array), 1), dtype=np.uint64)
         if nulls is not None:
             words[nulls] = self._null
+        return words
+
+
+class _ListOrder(_OrderCodec):
+    """The elements of a list one after the other, as many places as the longest list seen has: in each a word that says
+    whether the list has such an element, then the words of the element. So a list comes before those that it begins."""
+
+    def __init__(self, element: pa.DataType, descending: bool, nulls_last: bool) -> None:
+        super().__init__(descending, nulls_last)
+        self._elements = _codecs(element, descending, nulls_last, True)
+        self._places = 0
+        self._layouts: dict[int, tuple[int, list[int]]] = {}
+        self._resize(0)
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        lengths = pc.list_value_length(array).fill_null(0).to_numpy().astype(np.int64)
+        elements = array.flatten()
+        parts = [codec.encode(leaf) for codec, leaf in zip(self._elements, _leaves(elements), strict=True)]
+        self._resize(max(self._places, int(lengths.max()) if len(lengths) else 0))
+        words = self._empty(len(array))
+        owners = np.repeat(np.arange(len(array)), lengths)
+        places = np.arange(len(elements)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        words[owners, places, 0] = np.uint64(1) ^ self._flip
+        words[owners, places, 1:] = np.concatenate(parts, axis=1)
+        return words.reshape(len(array), self.width)
+
+    def adapt(self, words: np.ndarray) -> np.ndarray:
+        if words.shape[1] == self.width:
+            return words
+        places, widths = self._layouts[words.shape[1]]
+        before = words.reshape(len(words), places, 1 + sum(widths))
+        wider = self._empty(len(words))
+        owners, found = np.nonzero(before[:, :, 0] != self._flip)
+        ends = np.cumsum([1, *widths])
+        parts = [
+            codec.adapt(before[owners, found, start:end])
+            for codec, start, end in zip(self._elements, ends, ends[1:], strict=False)
+        ]
+        wider[owners, found, 0] = np.uint64(1) ^ self._flip
+        wider[owners, found, 1:] = np.concatenate(parts, axis=1)
+        return wider.reshape(len(words), self.width)
+
+    def _resize(self, places: int) -> None:
+        widths = [codec.width for codec in self._elements]
+        self._places, self.width = places, places * (1 + sum(widths))
+        if 8 * self.width > _LONGEST:
+            raise UnsupportedError(
+                f"an array of {places:,} elements is too long to sort by",
+                hint="sort by a part of it, for example ARRAY_SLICE(a, 1, 100)",
+            )
+        self._layouts[self.width] = places, widths
+
+    def _empty(self, rows: int) -> np.ndarray:
+        """The words of so many empty lists."""
+        _, widths = self._layouts[self.width]
+        words = np.zeros((rows, self._places, 1 + sum(widths)), dtype=np.uint64)
+        words[:, :, :1] = self._flip
         return words
 
 
@@ -255,6 +314,8 @@ def _codecs(type_: pa.DataType, descending: bool, nulls_last: bool, nullable: bo
         fields = [type_.field(i).type for i in range(type_.num_fields)]
         inner = [codec for field in fields for codec in _codecs(field, descending, nulls_last, True)]
         return [_PresenceOrder(descending, nulls_last), *inner]
+    if pt.is_list(type_) or pt.is_large_list(type_):
+        return [_PresenceOrder(descending, nulls_last), _ListOrder(type_.value_type, descending, nulls_last)]
     raise UnsupportedError(f"values of type {type_} have no order", hint="sort by an element or by another column")
 
 
@@ -262,4 +323,6 @@ def _leaves(array: pa.Array) -> list[pa.Array]:
     """The arrays that the codecs of the type read, in the same order as `_codecs`."""
     if pt.is_struct(array.type):
         return [array, *(leaf for child in array.flatten() for leaf in _leaves(child))]
+    if pt.is_list(array.type) or pt.is_large_list(array.type):
+        return [array, array]
     return [array]

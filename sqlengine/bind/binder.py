@@ -115,7 +115,24 @@ def _with_common_tables(tree: exp.With, env: QueryEnv) -> QueryEnv:
         names.add(name)
         columns = tuple(c.name for c in table.args["alias"].args.get("columns") or ())
         recursive = bool(tree.args.get("recursive")) and _reads_itself(name, table.this)
-        common = CommonTable(name, table.this, columns, env.inside(env.outer), uses[name], recursive=recursive)
+        search, cycle = table.args.get("search"), table.args.get("cycle")
+        if (search or cycle) and not recursive:
+            raise BindError(
+                f'"{name}" does not read its own rows, so it has no SEARCH and CYCLE',
+                code="E1264",
+                span=span_of(search or cycle),
+                hint="write WITH RECURSIVE, and a query that reads itself, or sort where it is read",
+            )
+        common = CommonTable(
+            name,
+            table.this,
+            columns,
+            env.inside(env.outer),
+            uses[name],
+            recursive=recursive,
+            search=search,
+            cycle=cycle,
+        )
         env = env.with_tables({name: common})
     return env
 

@@ -37,6 +37,7 @@ from runtime.expr.nodes import Call, Case, Column, Expr, Literal, SubqueryExpr, 
 from runtime.expr.typing import common_type
 from sqlengine.bind.aggregate import materialize_keys
 from sqlengine.bind.coerce import cast_plan
+from sqlengine.bind.search_cycle import Traces
 from sqlengine.bind.session import BoundQuery, CommonTable, QueryEnv, RoundRows
 from sqlengine.parse.spans import span_of
 
@@ -67,7 +68,9 @@ def bind_recursive(common: CommonTable) -> BoundQuery:
     types = [c.type.materialized().with_nullable(True) for c in start.plan.columns]
     for _ in range(_MOST_TRIALS):
         loop = fresh_column(common.name, _ROUND).id
-        rows = RoundRows(common.name, names, tuple(types), loop)
+        traces = Traces(common, names, types)
+        given = (*names, *traces.names), (*types, *traces.types)
+        rows = RoundRows(common.name, *given, loop, len(traces.names), traces.goes_on)
         env = common.env.with_tables({common.name: replace(common, rounds=rows, bound=[None])})
         bound = [env.inside(env.outer).query(step) for step in steps]
         for query, step in zip(bound, steps, strict=True):
@@ -84,9 +87,14 @@ def bind_recursive(common: CommonTable) -> BoundQuery:
             hint="CAST the columns of the recursive part to the types of the first part",
         )
     left = cast_plan(materialize_keys(start.plan), types, names)
-    right = _next_round([materialize_keys(query.plan) for query in bound], types, names, _Way(common, loop, every))
-    produced = tuple(fresh_column(n, t) for n, t in zip(names, types, strict=True))
-    return BoundQuery(Recursive(left, right, produced, every, loop, common.name), names)
+    if traces.names:
+        added = _named(traces.first([c.ref() for c in left.columns]), traces)
+        left = Project(left, (*passing(left.columns), *added))
+    right = _next_round(
+        [materialize_keys(query.plan) for query in bound], types, names, _Way(common, loop, every, traces)
+    )
+    produced = tuple(fresh_column(n, t) for n, t in zip(rows.names, rows.types, strict=True))
+    return BoundQuery(Recursive(left, right, produced, every, loop, common.name), rows.names)
 
 
 def last_round(common: CommonTable, rows: RoundRows, tree: exp.Table, env: QueryEnv) -> BoundQuery:
@@ -94,7 +102,11 @@ def last_round(common: CommonTable, rows: RoundRows, tree: exp.Table, env: Query
     if env.outer is not common.env.outer:
         raise _refused(common.name, "within a subquery or LATERAL", span_of(tree))
     columns = tuple(fresh_column(n, t) for n, t in zip(rows.names, rows.types, strict=True))
-    return BoundQuery(LastRound(columns, rows.loop, None, common.name), rows.names)
+    plan: LogicalNode = LastRound(columns, rows.loop, None, common.name)
+    goes_on = rows.goes_on([c.ref() for c in columns])
+    if goes_on is not None:
+        plan = Filter(plan, goes_on)
+    return BoundQuery(plan, rows.names)
 
 
 def _parts(common: CommonTable) -> tuple[exp.Expr, list[exp.Expr], bool]:
@@ -190,10 +202,11 @@ def _grown(before: DataType, now: DataType) -> DataType:
 class _Way:
     """What is known of a recursive query while the number of its rounds is handed on."""
 
-    def __init__(self, common: CommonTable, loop: int, every: bool) -> None:
+    def __init__(self, common: CommonTable, loop: int, every: bool, traces: Traces) -> None:
         self.common = common
         self.loop = loop
         self.every = every
+        self.traces = traces
 
     def reads(self, plan: LogicalNode) -> bool:
         """Whether a plan reads the rows of the round before, in subqueries too."""
@@ -225,38 +238,55 @@ def _refused(name: str, where: str, span: Span | None) -> BindError:
 
 
 def _next_round(plans: list[LogicalNode], types: list[DataType], names: tuple[str, ...], way: _Way) -> LogicalNode:
-    """The steps as one plan, with the number of the round behind their columns."""
+    """The steps as one plan, with the columns of SEARCH and CYCLE and the number of the round behind their own."""
     parts: list[LogicalNode] = []
+    traces = way.traces
     for plan in plans:
-        lifted, round_ = _lifted(plan, way)
+        lifted, (*traced, round_) = _lifted(plan, way)
         cast = cast_plan(plan, types, names)
         items = cast.items if isinstance(cast, Project) and cast is not plan else passing(plan.columns)
         following: Expr = Call("+", (round_.ref(), Literal(1, _ROUND)), _ROUND)
         # A column that stands twice has got an id of its own by now.
-        parts.append(Project(lifted, (*items, (fresh_column("$step", _ROUND), following))))
+        part = Project(lifted, (*items, *passing(traced), (fresh_column("$step", _ROUND), following)))
+        if traced:
+            own = [column for column, _ in items]
+            values = traces.following([c.ref() for c in own], [c.ref() for c in traced])
+            part = Project(part, (*passing(own), *_named(values, traces), *passing(part.columns[-1:])))
+        parts.append(part)
     if len(parts) == 1:
         return parts[0]
-    produced = tuple(fresh_column(n, t) for n, t in zip((*names, "$step"), (*types, _ROUND), strict=True))
-    return Union(tuple(parts), produced)
+    given = zip((*names, *traces.names, "$step"), (*types, *traces.types, _ROUND), strict=True)
+    return Union(tuple(parts), tuple(fresh_column(n, t) for n, t in given))
 
 
-def _lifted(plan: LogicalNode, way: _Way) -> tuple[LogicalNode, Column]:
-    """A plan that reads the rows of the round before, with the number of that round among its columns."""
+def _named(values: list[Expr], traces: Traces) -> list[tuple[Column, Expr]]:
+    return [(fresh_column(name, value.type), value) for name, value in zip(traces.names, values, strict=True)]
+
+
+def _lifted(plan: LogicalNode, way: _Way) -> tuple[LogicalNode, tuple[Column, ...]]:
+    """A plan that reads the rows of the round before, with more columns of those rows: what SEARCH and CYCLE have added to
+    them, and the number of that round as the last one."""
     if way.asks(plan):
         raise way.refusal("within a subquery")
     match plan:
-        case LastRound():
-            number = fresh_column("$step", _ROUND)
-            return plan.with_(round=number), number
+        case LastRound(produced=produced):
+            numbered = plan.with_(round=fresh_column("$step", _ROUND))
+            # The query may name the added columns as well; these are handed on whatever it makes of those.
+            traced = produced[len(produced) - len(way.traces.names) :]
+            copies = [(fresh_column(c.name, c.type), c.ref()) for c in traced]
+            if not copies:
+                return numbered, numbered.columns[-1:]
+            copied = Project(numbered, (*passing(produced), *copies, *passing(numbered.columns[-1:])))
+            return copied, copied.columns[len(produced) :]
         case Filter() | Unnest():
-            below, number = _lifted(plan.input, way)
-            return plan.with_inputs(below), number
+            below, carried = _lifted(plan.input, way)
+            return plan.with_inputs(below), carried
         case Project(input=source, items=items):
-            below, number = _lifted(source, way)
-            return Project(below, (*items, *passing([number]))), number
+            below, carried = _lifted(source, way)
+            return Project(below, (*items, *passing(carried))), carried
         case Aggregate(input=source, group=group, calls=(), scalar=False):
-            below, number = _lifted(source, way)
-            return plan.with_(input=below, group=(*group, number.ref())), number
+            below, carried = _lifted(source, way)
+            return plan.with_(input=below, group=(*group, *(c.ref() for c in carried))), carried
         case Join() | DependentJoin():
             return _joined(plan, way)
         case Union(parts=parts, produced=produced):
@@ -282,7 +312,7 @@ _WHERE = {
 }
 
 
-def _joined(plan: Join | DependentJoin, way: _Way) -> tuple[LogicalNode, Column]:
+def _joined(plan: Join | DependentJoin, way: _Way) -> tuple[LogicalNode, tuple[Column, ...]]:
     in_left, in_right = way.reads(plan.left), way.reads(plan.right)
     kind = plan.kind
     if in_right and (kind in (JoinKind.LEFT, JoinKind.FULL) or (in_left and kind is JoinKind.RIGHT)):
@@ -292,23 +322,28 @@ def _joined(plan: Join | DependentJoin, way: _Way) -> tuple[LogicalNode, Column]
     if in_right and (kind.left_only or isinstance(plan, DependentJoin)):
         raise way.refusal("within a subquery or LATERAL")
     if not (in_left and in_right):
-        below, number = _lifted(plan.left if in_left else plan.right, way)
-        return plan.with_inputs(*((below, plan.right) if in_left else (plan.left, below))), number
+        below, carried = _lifted(plan.left if in_left else plan.right, way)
+        return plan.with_inputs(*((below, plan.right) if in_left else (plan.left, below))), carried
     if way.every:
         raise way.refusal("twice in a join of UNION ALL, where each round has its own rows")
-    left, one = _lifted(plan.left, way)
-    right, other = _lifted(plan.right, way)
+    if way.traces.names:
+        raise way.refusal("twice in a join, and with SEARCH or CYCLE a row is made of one row")
+    left, (one,) = _lifted(plan.left, way)
+    right, (other,) = _lifted(plan.right, way)
     later: Expr = Case(((Call(">", (one.ref(), other.ref()), BOOLEAN.not_null()), one.ref()),), other.ref(), _ROUND)
     number = fresh_column("$step", _ROUND)
-    return Project(plan.with_inputs(left, right), (*passing(plan.columns), (number, later))), number
+    return Project(plan.with_inputs(left, right), (*passing(plan.columns), (number, later))), (number,)
 
 
-def _united(parts: tuple[LogicalNode, ...], produced: tuple[Column, ...], way: _Way) -> tuple[LogicalNode, Column]:
+def _united(
+    parts: tuple[LogicalNode, ...], produced: tuple[Column, ...], way: _Way
+) -> tuple[LogicalNode, tuple[Column, ...]]:
     found: list[LogicalNode] = []
+    handed: tuple[Column, ...] = ()
     for part in parts:
         if not way.reads(part):
             raise way.refusal("in some parts of a UNION ALL and not in others")
-        below, number = _lifted(part, way)
-        found.append(Project(below, (*passing(part.columns), *passing([number]))))
-    number = fresh_column("$step", _ROUND)
-    return Union(tuple(found), (*produced, number)), number
+        below, carried = _lifted(part, way)
+        found.append(Project(below, (*passing(part.columns), *passing(carried))))
+        handed = handed or tuple(fresh_column(c.name, c.type) for c in carried)
+    return Union(tuple(found), (*produced, *handed)), handed

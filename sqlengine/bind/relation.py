@@ -129,7 +129,9 @@ class RelationBinder(RelationRules):
         common = env.tables.get(path[0]) if len(path) == 1 else None
         if common is not None:
             query = common_query(common, tree, env)
-            return _source(query.plan, _renamed(query.columns, common.columns, tree, path[0]), tree, path)
+            hidden = 0 if common.rounds is None else common.rounds.added
+            named = () if common.recursive else common.columns
+            return _source(query.plan, _renamed(query.columns, named, tree, path[0]), tree, path, hidden)
         if path[0] == FILE_DATABASE:
             return self._file(tree, path[-1], table_options(tree), env)
         kept = env.context.kept_query(path) if versions else None
@@ -246,14 +248,16 @@ def _named(query: BoundQuery, tree: exp.Expr) -> BoundRelation:
     return _source(query.plan, query.columns, tree, ())
 
 
-def _source(plan: LogicalNode, columns: tuple[Column, ...], tree: exp.Expr, path: tuple[str, ...]) -> BoundRelation:
+def _source(
+    plan: LogicalNode, columns: tuple[Column, ...], tree: exp.Expr, path: tuple[str, ...], hidden: int = 0
+) -> BoundRelation:
     """The relation under its alias: `AS a (x, y)` renames it and its columns, and hides the path of a table."""
     alias = tree.args.get("alias")
     if alias is None or alias.this is None:
-        return BoundRelation(plan, Scope([Source(path[-1] if path else None, columns, path)]))
-    name = alias.this.name
-    renamed = _renamed(columns, tuple(c.name for c in alias.args.get("columns") or ()), tree, name)
-    return BoundRelation(plan, Scope([Source(name, renamed)]))
+        return BoundRelation(plan, Scope([Source(path[-1] if path else None, columns, path, hidden)]))
+    name, width = alias.this.name, len(columns) - hidden
+    renamed = _renamed(columns[:width], tuple(c.name for c in alias.args.get("columns") or ()), tree, name)
+    return BoundRelation(plan, Scope([Source(name, (*renamed, *columns[width:]), hidden=hidden)]))
 
 
 def _renamed(columns: tuple[Column, ...], names: tuple[str, ...], tree: exp.Expr, owner: str) -> tuple[Column, ...]:

@@ -7,7 +7,7 @@ LATERAL relation sees those); what is found outside becomes an `OuterRef`. Names
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runtime.core.errors import BindError, Span, did_you_mean
 from runtime.core.types import TypeRoot
@@ -19,11 +19,17 @@ __all__ = ["Found", "Scope", "Source", "outer"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A relation of FROM. `name` is its alias or its table's name; `path` the full name when there is no alias."""
+    """A relation of FROM. `name` is its alias or its table's name; `path` the full name when there is no alias.
+    `*` leaves out the last columns, as many as are `hidden`."""
 
     name: str | None
     columns: tuple[Column, ...]
     path: tuple[str, ...] = ()
+    hidden: int = 0
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        return self.columns[: len(self.columns) - self.hidden]
 
     def called(self, parts: tuple[str, ...]) -> bool:
         """Whether the relation may be named so: by its name, or by the end of its path."""
@@ -69,7 +75,7 @@ class Scope:
             return expr
 
         sources = [
-            Source(s.name, tuple(c.with_type(types.get(c.id, c.type)) for c in s.columns), s.path) for s in self.sources
+            replace(s, columns=tuple(c.with_type(types.get(c.id, c.type)) for c in s.columns)) for s in self.sources
         ]
         shows = None if self.shows is None else [(name, transform(value, fresh)) for name, value in self.shows]
         return Scope(sources, shows, self.parent)
@@ -99,7 +105,7 @@ class Scope:
             yield from self.shows
             return
         for source in self.sources:
-            for column in source.columns:
+            for column in source.shown:
                 yield column.name, column.ref()
 
     def resolve(self, parts: tuple[str, ...], span: Span | None) -> Found:

@@ -230,7 +230,7 @@ def _star_of(binder: ExpressionBinder, tree: exp.Column) -> list[_Item]:
     scope: Scope | None = binder.scope
     source = scope.source(parts, span_of(tree)) if scope is not None else None
     if source is not None:
-        found = [_Item(c.name, c.ref()) for c in source.columns]
+        found = [_Item(c.name, c.ref()) for c in source.shown]
         _mention(binder, found, tree)
         return found
     names = [s.name for s in binder.scope.everywhere() if s.name is not None]

@@ -9,7 +9,7 @@ imports the room above it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -22,6 +22,7 @@ from runtime.expr.nodes import Column, Expr
 from sqlengine.bind.hints import QueryHints
 from sqlengine.bind.scope import Scope
 from sqlengine.catalog.objects import BindContext, CatalogView, ParameterValues
+from sqlengine.parse.nodes import CycleClause, SearchClause
 from sqlengine.parse.spans import span_of
 
 __all__ = [
@@ -61,12 +62,18 @@ class BoundQuery:
 
 @dataclass(frozen=True, slots=True)
 class RoundRows:
-    """What the name of a recursive query stands for within itself: the rows of the round before, of the query `loop`."""
+    """What the name of a recursive query stands for within itself: the rows of the round before, of the query `loop`.
+
+    The last `added` columns are those of SEARCH and CYCLE, which `*` leaves out; `goes_on` says of a row with such columns
+    whether it is read.
+    """
 
     name: str
     names: tuple[str, ...]
     types: tuple[DataType, ...]
     loop: int
+    added: int = 0
+    goes_on: Callable[[Sequence[Expr]], Expr | None] = field(default=lambda row: None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,7 @@ class CommonTable:
 
     `uses`: how often its name stands in the text. `bound` is filled at the first use: the query that all uses share, or
     None when each has its own. `recursive`: it reads its own rows; `rounds` is what its name means within itself.
+    `search` and `cycle` are its clauses. What it gives has the names `columns` then.
     """
 
     name: str
@@ -85,6 +93,8 @@ class CommonTable:
     bound: list[BoundQuery | None] = field(default_factory=list, compare=False)
     recursive: bool = False
     rounds: RoundRows | None = None
+    search: SearchClause | None = None
+    cycle: CycleClause | None = None
 
 
 class QueryBinder(ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from runtime.core.errors import TypeMismatchError, with_article
-from runtime.core.types import DataType
+from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Expr, SortKey
 from sqlengine.parse.spans import span_of
 
@@ -13,22 +13,23 @@ __all__ = ["check_order", "sort_key"]
 
 
 def _unordered(type_: DataType) -> DataType | None:
-    """The type, or the one inside a ROW, whose values have no order."""
-    if type_.root.value in ("ARRAY", "MAP", "MULTISET", "BITMAP", "VARIANT", "RAW") or type_.is_structured:
+    """The type, or the one inside a ROW or ARRAY, whose values have no order."""
+    if type_.root.value in ("MAP", "MULTISET", "BITMAP", "VARIANT", "RAW") or type_.is_structured:
         return type_
-    return next((t for f in type_.fields if (t := _unordered(f.type)) is not None), None)
+    inside = [f.type for f in type_.fields] if type_.root is TypeRoot.ROW else list(type_.children)
+    return next((t for each in inside if (t := _unordered(each)) is not None), None)
 
 
 def check_order(value: Expr, item: exp.Ordered) -> None:
-    """Raise TypeMismatchError E1302 for a key of ORDER BY whose values have no order: arrays, maps, multisets, bitmaps,
-    variants, structured types, RAW."""
+    """Raise TypeMismatchError E1302 for a key of ORDER BY whose values have no order: maps, multisets, bitmaps, variants,
+    structured types, RAW. Arrays are compared element by element, as rows are field by field."""
     unordered = _unordered(value.type)
     if unordered is not None:
         raise TypeMismatchError(
             f"rows cannot be ordered by {with_article('structured type' if unordered.is_structured else unordered.root.value)}",
             code="E1302",
             span=span_of(item),
-            hint="order by what it holds: a[1] of an ARRAY, m['key'] of a MAP, CARDINALITY(m), BITMAP_CARDINALITY(b),"
+            hint="order by what it holds: m['key'] of a MAP, CARDINALITY(m), BITMAP_CARDINALITY(b),"
             " CAST(v['key'] AS INT) of a VARIANT, o.name of a structured type, CAST(r AS BYTES) of RAW",
         )
 

@@ -85,7 +85,10 @@ Queries
                                         limit, offset; INTERSECT binds tighter
   (query) as operand or with ORDER BY   Subquery(this=query), which may carry order, limit, offset
   TABLE t                               Select(expressions=[Star], from_=From(Table)) as the standard defines it
-  WITH [RECURSIVE] a (x) AS (query)     With(expressions=[CTE(this=query, alias=TableAlias(this, columns))], recursive)
+  WITH [RECURSIVE] a (x) AS (query)     With(expressions=[CTE(this=query, alias=TableAlias(this, columns), search, cycle)],
+                                        recursive)
+  SEARCH DEPTH FIRST BY a SET s         SearchClause(kind="DEPTH"|"BREADTH", expressions=[Identifier], sequence=Identifier)
+  CYCLE a SET m TO x DEFAULT y USING p  CycleClause(expressions=[Identifier], mark, value=x|None, default=y|None, path)
   GROUP BY a, (b, c), (), CUBE(..)      Group(expressions=[..]) in order: expressions, Tuple, Cube, Rollup, GroupingSets
                                         of expressions and Tuples (Tuple() is the empty set)
   GROUP BY ALL, GROUP BY DISTINCT       Group(all=True) without expressions; refused
@@ -130,6 +133,7 @@ from runtime.core.types import DataType
 __all__ = [
     "FILE_DATABASE",
     "AfterMatch",
+    "CycleClause",
     "DefaultArg",
     "Descriptor",
     "Difference",
@@ -147,6 +151,7 @@ __all__ = [
     "ParameterMark",
     "PatternSubset",
     "PatternText",
+    "SearchClause",
     "StatementNode",
     "TableArg",
     "TableFunction",
@@ -245,6 +250,25 @@ class TableFunction(exp.Expression, exp.UDTF):
     @property
     def call(self) -> FunctionCall:
         return self.args["this"]
+
+
+class SearchClause(exp.Expression):
+    """SEARCH of a recursive query: `kind` is "DEPTH" or "BREADTH", `sequence` the Identifier of the new column."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "expressions": True, "sequence": True}
+
+
+class CycleClause(exp.Expression):
+    """CYCLE of a recursive query: `mark` and `path` are the Identifiers of new columns; `value` and `default` what the mark
+    is in a row that leads back and in others, TRUE and FALSE where they are not given."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "expressions": True,
+        "mark": True,
+        "value": False,
+        "default": False,
+        "path": True,
+    }
 
 
 class JoinTree(exp.Expression):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sqlengine.parse.lexer import CONSTANTS, NUMBER, Token
+from sqlengine.parse.nodes import CycleClause, SearchClause
 from sqlengine.parse.relations import RelationGrammar
 
 __all__ = ["QueryGrammar"]
@@ -66,6 +67,36 @@ class QueryGrammar(RelationGrammar):
         self.expect("AS", "(")
         tree = exp.CTE(this=self.query(), alias=alias)
         self.expect(")")
+        tree.set("search", self._search())
+        tree.set("cycle", self._cycle())
+        return self.place(tree, start)
+
+    def _search(self) -> SearchClause | None:
+        """`SEARCH {DEPTH | BREADTH} FIRST BY a, b SET s` of a recursive query."""
+        start = self.token
+        if not self.match("SEARCH"):
+            return None
+        kind = self.expect_any("DEPTH", "BREADTH")
+        self.expect("FIRST", "BY")
+        by = self.comma_separated(lambda: self.identifier("a column name"))
+        self.expect("SET")
+        tree = SearchClause(kind=kind, expressions=by, sequence=self.identifier("the name of a new column"))
+        return self.place(tree, start)
+
+    def _cycle(self) -> CycleClause | None:
+        """`CYCLE a, b SET mark [TO x DEFAULT y] USING path` of a recursive query."""
+        start = self.token
+        if not self.match("CYCLE"):
+            return None
+        columns = self.comma_separated(lambda: self.identifier("a column name"))
+        self.expect("SET")
+        tree = CycleClause(expressions=columns, mark=self.identifier("the name of a new column"))
+        if self.match("TO"):
+            tree.set("value", self.expression())
+            self.expect("DEFAULT")
+            tree.set("default", self.expression())
+        self.expect("USING")
+        tree.set("path", self.identifier("the name of a new column"))
         return self.place(tree, start)
 
     def _union(self) -> exp.Expr:

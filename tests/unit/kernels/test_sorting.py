@@ -35,6 +35,12 @@ DOMAINS: list[tuple[pa.DataType, list[object]]] = [
         pa.struct([("x", pa.int32()), ("y", pa.string())]),
         [{"x": 1, "y": "b"}, {"x": 1, "y": "a"}, {"x": None, "y": "a"}],
     ),
+    (pa.list_(pa.int64()), [[], [1], [1, 2], [None], [None, 1], [-1, 9], [1, None, 3]]),
+    (pa.list_(pa.string()), [[], ["a"], ["a", "b"], ["a" * 20], ["", "z"], [None], ["a\0"]]),
+    (
+        pa.list_(pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
+        [[{"x": 1, "y": ["a"]}], [{"x": 1, "y": ["a", "b" * 9]}, {"x": None, "y": None}], [None], [{"x": 1, "y": []}]],
+    ),
 ]
 
 
@@ -42,11 +48,13 @@ def compare(a: object, b: object, nulls_last: bool, descending: bool) -> int:
     if a is None or b is None:
         return 0 if a is b else (1 if (a is None) == nulls_last else -1)
     if isinstance(a, dict) and isinstance(b, dict):
-        for x, y in zip(a.values(), b.values(), strict=True):
+        a, b = list(a.values()), list(b.values())
+    if isinstance(a, list) and isinstance(b, list):
+        for x, y in zip(a, b, strict=False):
             order = compare(x, y, nulls_last, descending)
             if order:
                 return order
-        return 0
+        a, b = len(a), len(b)
     if isinstance(a, float) and isinstance(b, float) and (math.isnan(a) or math.isnan(b)):
         order = math.isnan(a) - math.isnan(b)
     elif isinstance(a, str) and isinstance(b, str):
@@ -86,14 +94,33 @@ def test_every_type_sorts(domain: tuple[pa.DataType, list[object]]) -> None:
             assert got.tolist() == sorted(range(len(both)), key=key)
 
 
-def test_sorting_by_an_array_is_refused() -> None:
+@pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: str(d[0]))
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("nulls_last", [False, True])
+def test_words_stay_comparable_when_longer_values_come(
+    domain: tuple[pa.DataType, list[object]], descending: bool, nulls_last: bool
+) -> None:
+    type_, values = domain
+    values = [None, *values]
+    encoder = OrderEncoder([type_, pa.bool_()], [descending, False], [nulls_last, False])
+    words = np.zeros((0, encoder.width), np.uint64)
+    for value in values:
+        new = encoder.encode([pa.array([value], type=type_), pa.array([True])])
+        words = np.concatenate((encoder.adapt(words), new))
+    key = functools.cmp_to_key(lambda i, j: compare(values[i], values[j], nulls_last, descending))
+    assert sort_words(words).tolist() == sorted(range(len(values)), key=key)
+
+
+def test_sorting_by_a_map_is_refused() -> None:
     with pytest.raises(UnsupportedError):
-        OrderEncoder([pa.list_(pa.int64())], [False], [False])
+        OrderEncoder([pa.list_(pa.map_(pa.int64(), pa.int64()))], [False], [False])
 
 
 def test_a_huge_sort_value_is_refused() -> None:
     with pytest.raises(UnsupportedError):
         sort_indices([pa.array(["a", "x" * 70_000])], [False], [False])
+    with pytest.raises(UnsupportedError):
+        sort_indices([pa.array([[1], list(range(5_000))])], [False], [False])
 
 
 def test_not_null_bigint_is_one_word() -> None:
