@@ -28,6 +28,7 @@ CONNECTORS = {
     "sqlite": "connectors.sqlite.table:SQLITE",
     "upsert-kafka": "connectors.kafka.upsert:UPSERT_KAFKA",
     "values": "connectors.values.table:VALUES",
+    "webhook": "connectors.webhook.table:WEBHOOK",
 }
 FORMATS = {
     "avro": "connectors.formats.avro:AVRO",

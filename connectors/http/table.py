@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from connectors.formats.message_rows import check_format, is_message_format
+from connectors.formats.message_table import format_prefixes, message_format
 from connectors.http.address import WAY_OPTIONS, read_url, read_way
 from connectors.http.lookup import HttpBatchLookup, HttpKeyLookup
 from connectors.http.sink import HttpSink
 from connectors.kit.commits import SPOOL_SIZE
-from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, table_format
+from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit
 from runtime.core.errors import OptionError, UnsupportedError
 from runtime.core.options import int_option, text_option
 from runtime.spi.format import Format
@@ -45,16 +45,9 @@ OPTIONS = (
 _TYPES = {"csv": "text/csv", "raw": "application/octet-stream", "avro": "avro/binary"}
 
 
-def _options(request: TableRequest) -> tuple[TableOptions, Format]:
-    name = request.options.get(FORMAT.key, "")
-    options = TableOptions(request.options, "connector 'http'", OPTIONS, (f"{name}.",) if name else ())
-    format_ = table_format(request, options.required(FORMAT))
-    if not is_message_format(format_):
-        raise UnsupportedError(
-            f"format '{name}' is one of files, not of messages",
-            code="E1643",
-            hint="use 'json', 'csv', 'avro' or 'debezium-json'",
-        )
+def _options(request: TableRequest, *, writes: bool = False) -> tuple[TableOptions, Format]:
+    options = TableOptions(request.options, "connector 'http'", OPTIONS, format_prefixes(request))
+    format_ = message_format(request, options, writes=writes)
     if request.metadata:
         raise OptionError(
             f"connector 'http' has no metadata column '{request.metadata[0][1]}'", hint="leave it out, or rename it"
@@ -64,7 +57,6 @@ def _options(request: TableRequest) -> tuple[TableOptions, Format]:
 
 def _lookup(request: TableRequest) -> HttpKeyLookup | HttpBatchLookup:
     options, format_ = _options(request)
-    check_format(format_, request.schema, request.time_zone)
     if not format_.changelog_mode.is_append_only:
         raise UnsupportedError(
             f"format '{format_.name}' gives changes, and an answer has rows", code="E1643", hint="use 'json' or 'csv'"
@@ -91,8 +83,7 @@ def _lookup(request: TableRequest) -> HttpKeyLookup | HttpBatchLookup:
 
 
 def _sink(request: TableRequest) -> HttpSink:
-    options, format_ = _options(request)
-    check_format(format_, request.schema, request.time_zone, writes=True)
+    options, format_ = _options(request, writes=True)
     address = read_url(options.required(URL), URL.key)
     if address.columns:
         raise OptionError(

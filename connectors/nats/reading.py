@@ -6,6 +6,7 @@ A position is `{"after": the sequence of the last message that was looked at, "e
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,14 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.formats.message_rows import MessageRows
+from connectors.formats.message_table import RowsOfMessages
 from connectors.kit.prefetch import Fetched
 from connectors.nats.address import connected
-from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import ConnectorError, FormatError
+from runtime.core.errors import ConnectorError
 from runtime.core.types import BIGINT, BYTES, STRING, map_of, timestamp_ltz
-from runtime.spi.format import Payloads
-from runtime.spi.reader import RejectedRow
 
 if TYPE_CHECKING:
     from connectors.nats.table import NatsTable
@@ -37,7 +35,6 @@ METADATA = {
 _AT_ONCE = 1000
 _WAIT_SECONDS = 0.2
 _IDLE_SECONDS = 60.0
-_SHOWN = 160
 
 
 def read_messages(table: NatsTable, position: Any, stop: threading.Event) -> Iterator[Fetched]:
@@ -55,7 +52,7 @@ def read_messages(table: NatsTable, position: Any, stop: threading.Event) -> Ite
 
 
 async def _read(table: NatsTable, position: Any, stop: threading.Event) -> AsyncGenerator[Fetched]:
-    decode = _Rows(table)
+    decode = RowsOfMessages(table)
     async with connected(table.address, table.place()) as client:
         stream = client.jetstream()
         at = dict(position) if position is not None else await _begin(table, stream)
@@ -80,7 +77,11 @@ async def _read(table: NatsTable, position: Any, stop: threading.Event) -> Async
                 if not messages:
                     return
             at["after"] = messages[-1].metadata.sequence.stream
-            rows, rejected = decode(messages)
+            rows, rejected = decode(
+                pa.array([m.data for m in messages], pa.large_binary()),
+                functools.partial(_metadata, messages),
+                lambda number, found=messages: found[number].metadata.sequence.stream,
+            )
             yield Fetched(rows, dict(at), rejected)
 
 
@@ -133,39 +134,7 @@ def _check(table: NatsTable, after: int, state: Any, messages: Sequence[Any]) ->
         )
 
 
-class _Rows:
-    """Rows of messages: objects of Python, as the client gives them, one by one; their bytes are decoded together."""
-
-    def __init__(self, table: NatsTable) -> None:
-        self._table = table
-        stored = [n for n in table.schema.names if table.value.index_of(n) >= 0]
-        self._wanted = tuple(stored) or table.value.names[:1]
-        self._value = MessageRows.of(table.format, table.value, self._wanted, table.time_zone, table.most)
-
-    def __call__(self, messages: Sequence[Any]) -> tuple[ChangelogBatch | None, list[RejectedRow]]:
-        table = self._table
-        decoded = self._value.decode(Payloads.of(pa.array([m.data for m in messages], pa.large_binary())))
-        if decoded.rejected and not getattr(table.format, "ignore_parse_errors", False):
-            number, row = decoded.rejected[0]
-            raw = row.raw if len(row.raw) <= _SHOWN else row.raw[: _SHOWN - 3] + "..."
-            raise FormatError(
-                f"{table.place()}, message {messages[number].metadata.sequence.stream}: {row.reason}: {raw}",
-                code="E3201",
-                hint=f"set '{table.format.name}.ignore-parse-errors' = 'true' on the table to keep such records in "
-                "system.rejected and go on",
-            )
-        rejected = [row for _, row in decoded.rejected]
-        if not len(decoded.batch):
-            return None, rejected
-        found = dict(zip(self._wanted, decoded.batch.columns, strict=True))
-        for name, key in table.metadata:
-            if table.schema.index_of(name) >= 0:
-                found[name] = _metadata(key, messages).take(pa.array(decoded.message_of_row))
-        columns = [found[name] for name in table.schema.names]
-        return ChangelogBatch.of(columns, table.schema, decoded.batch.kinds), rejected
-
-
-def _metadata(key: str, messages: Sequence[Any]) -> pa.Array:
+def _metadata(messages: Sequence[Any], key: str) -> pa.Array:
     type_ = METADATA[key].arrow
     match key:
         case "subject":

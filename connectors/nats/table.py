@@ -9,7 +9,7 @@ from typing import Any
 
 from connectors.databases.options import GUARANTEE, Delivering, read_delivering
 from connectors.databases.writing import EpochWriter
-from connectors.formats.message_rows import check_format, is_message_format
+from connectors.formats.message_table import format_prefixes, message_format
 from connectors.kit.commits import SPOOL_SIZE, CommittingWriter
 from connectors.kit.prefetch import PrefetchingReader
 from connectors.nats.address import ADDRESS_OPTIONS, Address, read_address
@@ -17,7 +17,7 @@ from connectors.nats.commits import NatsCommits, NatsMessages
 from connectors.nats.reading import METADATA, read_messages
 from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
 from runtime.core.changelog import ChangelogMode
-from runtime.core.errors import OptionError, UnsupportedError
+from runtime.core.errors import OptionError
 from runtime.core.options import text_option
 from runtime.core.schema import Schema
 from runtime.spi.format import Format
@@ -140,8 +140,7 @@ class NatsTable:
 
 def _table(request: TableRequest, *, writes: bool = False) -> NatsTable:
     """The table that options describe; raises OptionError and UnsupportedError."""
-    name = request.options.get(FORMAT.key, "")
-    options = TableOptions(request.options, "connector 'nats'", OPTIONS, (f"{name}.",) if name else ())
+    options = TableOptions(request.options, "connector 'nats'", OPTIONS, format_prefixes(request))
     stream = options.required(STREAM)
     if any(c in stream for c in ".*> \t\r\n/\\"):
         raise OptionError(
@@ -150,24 +149,15 @@ def _table(request: TableRequest, *, writes: bool = False) -> NatsTable:
     subject = options.get(SUBJECT)
     if any(c.isspace() for c in subject):
         raise OptionError("option 'subject' has blanks", hint="such as 'orders.new'")
-    assert request.registry is not None
-    format_ = request.registry.format(options.required(FORMAT), request.options)
-    if not is_message_format(format_):
-        raise UnsupportedError(
-            f"format '{name}' is one of files, not of messages",
-            code="E1643",
-            hint="use 'json', 'csv', 'avro' or 'debezium-json'",
-        )
+    format_ = message_format(request, options, writes=writes)
     if writes and request.metadata:
         raise OptionError(
             f"connector 'nats' cannot write metadata column '{request.metadata[0][1]}'", hint="declare it VIRTUAL"
         )
-    value = physical_part(request)
-    check_format(format_, value, request.time_zone, writes=writes)
     table = NatsTable(
         request.schema,
         request.primary_key,
-        value,
+        physical_part(request),
         request.metadata,
         request.name,
         read_address(options),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-__all__ = ["Reply", "Request", "WebServer", "web_server"]
+__all__ = ["Reply", "Request", "WebServer", "posted", "web_server"]
 
 
 @dataclass(frozen=True)
@@ -101,3 +103,17 @@ def web_server(answer: Callable[[Request], Reply] = lambda request: Reply()) -> 
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def posted(url: str, body: bytes, headers: Mapping[str, str]) -> int:
+    """The status that a POST is answered with; sent again until somebody listens."""
+    while True:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, body, dict(headers)), timeout=20) as answer:
+                status: int = answer.status
+                return status
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            threading.Event().wait(0.01)

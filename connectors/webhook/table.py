@@ -1,0 +1,265 @@
+"""The connector `webhook`: what others send over HTTP, as a source."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.formats.message_rows import MessageRows
+from connectors.formats.message_table import RowsOfMessages, format_prefixes, message_format
+from connectors.kit.prefetch import Fetched, PrefetchingReader
+from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
+from connectors.webhook.journal import Message, Position, opened_journal
+from connectors.webhook.listening import Listening, Route, routed
+from runtime.core.changelog import ChangelogMode
+from runtime.core.errors import ConnectorError, OptionError
+from runtime.core.options import bool_option, duration_option, text_option
+from runtime.core.schema import Schema
+from runtime.core.secrets import Secret
+from runtime.core.types import BIGINT, STRING, timestamp_ltz
+from runtime.spi.format import Format, Payloads
+from runtime.spi.reader import ReadContext
+from runtime.spi.registry import ConnectorFactory, TableRequest
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["OPTIONS", "WEBHOOK", "WebhookTable"]
+
+LISTEN = text_option("listen.address", "127.0.0.1:8088", "where it listens, host and port; by default for this machine")
+ROUTE = text_option("route", "/", "the path that requests go to, such as '/orders'")
+TOKEN = text_option(
+    "token", "", "what requests bear, 'Authorization: Bearer ..'; needed unless only this machine can send"
+)
+CERTIFICATE = text_option("ssl-certificate-path", "", "the file of the certificate (PEM), for TLS")
+KEY = text_option("ssl-key-path", "", "the file of its key (PEM), when it is another one")
+SPOOL = text_option("spool.path", "", "the folder, of this table alone, where what came is kept")
+KEEP = duration_option(
+    "spool.keep-time", 7 * 86_400_000, "how long what came is kept, and the keys of repeats are known"
+)
+MOST = text_option("spool.max-size", "10 gb", "more is not taken: senders are told to come later")
+HEADER = text_option(
+    "idempotency.header", "Idempotency-Key", "has the key of a request; one that is known is not taken twice"
+)
+NEEDS = bool_option("idempotency.required", False, "whether requests without a key are refused")
+STARTS = text_option("scan.startup.mode", "earliest", "where reading begins, of what is kept", ("earliest", "latest"))
+ENDS = text_option(
+    "scan.bounded.mode",
+    "unbounded",
+    "'latest': reading ends with what is there when it begins, and nothing is listened to",
+    ("unbounded", "latest"),
+)
+OPTIONS = (
+    LISTEN, ROUTE, TOKEN, CERTIFICATE, KEY, SPOOL, KEEP, MOST, HEADER, NEEDS, STARTS, ENDS, FORMAT, MAX_RECORD,
+)  # fmt: skip
+METADATA = {
+    "number": BIGINT.not_null(),
+    "timestamp": timestamp_ltz(3).not_null(),
+    "idempotency-key": STRING,
+}
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
+_ROUTE = re.compile(r"/[A-Za-z0-9._~/-]*")
+_WAIT_SECONDS = 0.1
+_SHOWN = 160
+
+
+@dataclass(frozen=True)
+class WebhookTable:
+    """What was taken. It opens nothing by itself.
+
+    Attributes:
+        schema, value, metadata, most: see `MessageTable`.
+        keep: seconds; spool: bytes.
+    """
+
+    schema: Schema
+    primary_key: tuple[str, ...]
+    value: Schema
+    metadata: tuple[tuple[str, str], ...]
+    name: str
+    listening: Listening
+    route: str
+    token: Secret
+    folder: str
+    keep: float
+    spool: int
+    header: str
+    needs_key: bool
+    starts: str
+    ends: str
+    most: int
+    time_zone: str
+    format: Format = field(compare=False)
+
+    def place(self) -> str:
+        """For messages and lineage."""
+        return f"{self.name} ({self.listening}{self.route})"
+
+    def describe(self) -> dict[str, Any]:
+        described: dict[str, Any] = {"connector": "webhook", "columns": list(self.schema.names)}
+        options = {"listens": str(self.listening), "route": self.route, "spool": self.folder}
+        return {**described, "options": {**options, "format": self.format.name}}
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return self.format.changelog_mode
+
+    @property
+    def bounded(self) -> bool:
+        return self.ends == "latest"
+
+    def statistics(self) -> TableStatistics:
+        return TableStatistics()
+
+    def splits(self) -> list[Split]:
+        return [Split("journal")]
+
+    def watch_splits(self, wake: object) -> Any:
+        """There is never another one."""
+        return lambda: None
+
+    def open(self, split: Split, context: ReadContext) -> PrefetchingReader:
+        return PrefetchingReader(self.place(), functools.partial(_read, self), context, bounded=self.bounded)
+
+    def with_columns(self, names: Sequence[str]) -> WebhookTable:
+        return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
+
+
+def _checking(table: WebhookTable) -> Callable[[bytes], str | None]:
+    """Tells why a body is no message of the table; None for one that is. For one thread."""
+    rows = MessageRows.of(table.format, table.value, table.value.names, table.time_zone, table.most)
+
+    def malformed(body: bytes) -> str | None:
+        decoded = rows.decode(Payloads.of(pa.array([body], pa.large_binary())))
+        return decoded.rejected[0][1].reason if decoded.rejected else None
+
+    return malformed
+
+
+def _read(table: WebhookTable, position: Any, stop: threading.Event) -> Iterator[Fetched]:
+    """See `Fetching`. A position is the folder's id, where reading is, and the number before which it ends, or null."""
+    with opened_journal(Path(table.folder), table.keep, table.spool) as journal:
+        route = Route(
+            table.route, table.token, table.header, table.needs_key, table.most, _checking(table), journal.knows,
+            journal.has_room, journal.append,
+        )  # fmt: skip
+        with nullcontext() if table.bounded else routed(table.listening, route):
+            if position is None:
+                at = journal.end if table.starts == "latest" else journal.begin
+                end = journal.end.number if table.bounded else None
+                # Where reading begins, and ends, is settled before anything is read.
+                yield Fetched(None, [journal.id, at.saved(), end])
+            else:
+                known, saved, end = position
+                at = Position(*map(int, saved))
+                if known != journal.id:
+                    raise ConnectorError(
+                        f"{table.place()}: {table.folder} was made anew since the checkpoint",
+                        code="E3252",
+                        hint="bring the folder back, or begin anew",
+                    )
+            decode = RowsOfMessages(table)
+            while not stop.is_set() and (end is None or at.number < end):
+                messages, at = journal.read(at)
+                if end is not None:
+                    messages = [m for m in messages if m.number < end]
+                if not messages:
+                    yield Fetched(None, [journal.id, at.saved(), end])
+                    journal.wait(at, _WAIT_SECONDS)
+                    continue
+                rows, rejected = decode(
+                    pa.array([m.body for m in messages], pa.large_binary()),
+                    functools.partial(_metadata, messages),
+                    lambda number, found=messages: found[number].number,
+                )
+                yield Fetched(rows, [journal.id, at.saved(), end], rejected)
+
+
+def _metadata(messages: Sequence[Message], key: str) -> pa.Array:
+    type_ = METADATA[key].arrow
+    match key:
+        case "number":
+            return pa.array(np.array([m.number for m in messages], np.int64), type_)
+        case "timestamp":
+            micros = pa.array(np.array([m.at for m in messages], np.int64)).cast(pa.timestamp("us", "UTC"))
+            return micros.cast(type_, safe=False)
+        case _:
+            return pa.array([m.key or None for m in messages], type_)
+
+
+def _listening(options: TableOptions) -> Listening:
+    """Raises OptionError for what is no address, or one that others reach without a token."""
+    found = _ADDRESS.fullmatch(options.get(LISTEN))
+    if found is None or not 0 < int(found["port"]) < 65536:
+        raise OptionError("option 'listen.address' is no host and port", hint="such as '127.0.0.1:8088'")
+    host = found["host"].strip("[]")
+    if not options.get(TOKEN) and not _is_loopback(host):
+        raise OptionError(
+            f"whoever reaches {host} could send rows: option 'token' is missing",
+            code="E1504",
+            hint="set it to '${secret:name}', or listen at 127.0.0.1",
+        )
+    return Listening(host, int(found["port"]), options.get(CERTIFICATE), options.get(KEY))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _table(request: TableRequest) -> WebhookTable:
+    """The table that options describe; raises OptionError and UnsupportedError."""
+    options = TableOptions(request.options, "connector 'webhook'", OPTIONS, format_prefixes(request))
+    folder, route = options.required(SPOOL), options.get(ROUTE)
+    if _ROUTE.fullmatch(route) is None:
+        raise OptionError("option 'route' is no path", hint="such as '/orders'")
+    if "://" in folder:
+        raise OptionError("option 'spool.path' is a folder of this machine", hint="such as '/var/lib/shop/orders'")
+    header = options.get(HEADER)
+    if re.fullmatch(r"[A-Za-z0-9-]+", header) is None:
+        raise OptionError("option 'idempotency.header' is no name of a header", hint="such as 'Idempotency-Key'")
+    keep = options.get(KEEP)
+    if keep <= 0:
+        raise OptionError("option 'spool.keep-time' is more than 0", hint="such as '7 d'")
+    return WebhookTable(
+        request.schema,
+        request.primary_key,
+        physical_part(request),
+        request.metadata,
+        request.name,
+        _listening(options),
+        route,
+        options.secret(TOKEN),
+        folder,
+        keep / 1000,
+        memory_limit(options, MOST),
+        header,
+        options.get(NEEDS),
+        options.get(STARTS).lower(),
+        options.get(ENDS).lower(),
+        memory_limit(options, MAX_RECORD),
+        request.time_zone,
+        message_format(request, options),
+    )
+
+
+WEBHOOK = ConnectorFactory(
+    name="webhook",
+    document="what others send over HTTP: kept in a folder before it is acknowledged, each request once by its key",
+    source=_table,
+    metadata=METADATA,
+    options=OPTIONS,
+)
