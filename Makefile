@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 
-.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz faults spark-faults soak bench bench-peers bench-server bench-spark wheel installed clean
+.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz fuzz-server faults spark-faults soak bench bench-peers bench-server bench-spark wheel installed clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -68,6 +68,11 @@ fuzz: $(READY)   ## N generated cases against DuckDB and models (N=10000), other
 	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 --timeout 0 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py tests/oracle/test_edited_statements.py \
 	    tests/unit/operators/test_match_recognize.py tests/unit/operators/test_match_standard.py
 	FUZZ_CASES=$(N) $(BIN)/python -m pytest -n 2 --timeout 0 -k "a_model or the_same" tests/unit/table_api/test_process_functions.py tests/unit/table_api/test_process_epochs.py --hypothesis-seed=$(SEED)
+
+MESSAGES ?= 100000
+fuzz-server: $(READY) ## MESSAGES broken or hostile messages to each port of a server (MESSAGES=100000), others each time (SEED=...: those again)
+	@echo "seed $(SEED)"
+	HOSTILE_MESSAGES=$(MESSAGES) HOSTILE_SEED=$(SEED) $(BIN)/python -m pytest -n 0 -s --timeout 0 tests/server/test_hostile_clients.py
 
 KILLS ?= 50
 faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=10000 KILLS=50), others each time

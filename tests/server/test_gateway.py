@@ -283,6 +283,9 @@ BROKEN = (
     b'{"statement": 5}',
     b"[" * 100_000,
     b'{"statement": "x", "executionTimeout": "a"}',
+    b'{"statement": "x", "executionTimeout": %d}' % 10**400,
+    b'{"statement": "\\ud800"}',
+    b'{"statement": "\xed\xa0\x80"}',
 )
 
 

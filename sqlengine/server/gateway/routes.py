@@ -191,6 +191,6 @@ def _texts(body: Mapping[str, Any], name: str) -> dict[str, str]:
 
 def _seconds(body: Mapping[str, Any]) -> float:
     found = body.get("executionTimeout") or 0
-    if type(found) is not int or found < 0:
+    if type(found) is not int or not 0 <= found < 1 << 63:
         raise Refused(400, "executionTimeout is a number of milliseconds")
     return found / 1000

@@ -17,8 +17,14 @@ _BODY_SECONDS = 30.0
 
 
 async def read_body(request: web.Request) -> bytes:
-    """Raises TimeoutError for one that does not come, and what aiohttp raises for one that is too large."""
-    return await asyncio.wait_for(request.read(), _BODY_SECONDS)
+    """Raises TimeoutError for one that does not come, Refused for one that cannot be read, and what aiohttp raises for one
+    that is too large."""
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise Refused(415, "bodies are not compressed here")
+    try:
+        return await asyncio.wait_for(request.read(), _BODY_SECONDS)
+    except web.RequestPayloadError:
+        raise Refused(400, "the body cannot be read") from None
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
@@ -27,7 +33,10 @@ async def json_object(request: web.Request) -> dict[str, Any]:
     if not data.strip():
         return {}
     try:
-        found = json.loads(data)
+        found = json.loads(data.decode())
+        if b"\\u" in data:
+            # An escape can be half of a character, which no text here may have.
+            json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise Refused(400, "the body is no JSON") from None
     if not isinstance(found, dict):

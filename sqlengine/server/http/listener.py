@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+from runtime.core.logs import Log
 from sqlengine.roles.authority import Authority
 from sqlengine.server.audit import Audit
 from sqlengine.server.http.access import WHO
@@ -17,6 +20,7 @@ from sqlengine.server.tls import Tls
 
 __all__ = ["Guard", "HttpListener"]
 
+_log = Log("server")
 _REQUEST_SECONDS = 30.0
 """A request has to have arrived by then."""
 _MOST_BYTES = 16 * 1024 * 1024
@@ -72,7 +76,13 @@ class HttpListener:
         self._operates = operates
         self.application = web.Application(client_max_size=most_bytes, middlewares=[self._guarded])
         self._runner = web.AppRunner(
-            self.application, access_log=None, handle_signals=False, keepalive_timeout=60, shutdown_timeout=2
+            self.application,
+            access_log=None,
+            logger=_library_log(),
+            auto_decompress=False,
+            handle_signals=False,
+            keepalive_timeout=60,
+            shutdown_timeout=2,
         )
         self._server: asyncio.Server | None = None
         self._begun: set[int] = set()
@@ -159,6 +169,25 @@ class HttpListener:
             audit.tell(
                 event, self._port, request.remote or "", user, request=f"{request.method} {request.path}", **more
             )
+
+
+class _Strangers(logging.Filter):
+    """What is no request is a line of the log, not a stack trace: strangers could fill it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = None if record.exc_info is None else record.exc_info[1]
+        if not isinstance(error, HttpProcessingError):
+            return True
+        _log.info("what is no request of HTTP was refused: %s", type(error).__name__)
+        return False
+
+
+def _library_log() -> logging.Logger:
+    """Where aiohttp writes."""
+    found = logging.getLogger("sqlengine.server.http")
+    if not found.filters:
+        found.addFilter(_Strangers())
+    return found
 
 
 class _TooMany(asyncio.Protocol):

@@ -197,6 +197,8 @@ class Connection:
         try:
             portal = Portal(await self._in_thread(lambda: session.run(lambda: self._read_and_run(text))))
             await self._deliver(portal, None, (), offset, described=False)
+        except m.Malformed:
+            raise
         except Exception as error:
             session.transaction.fail()
             self._write_down(text, portal, error)

@@ -28,6 +28,15 @@ async def take_copy(outcome: Outcome, wire: Wire, work: _Work, in_thread: _Work)
     assert take is not None and outcome.copy_out is not None
     wire.send(m.copy_in(outcome.copy_in_columns, outcome.copy_out.format == "binary"))
     await wire.drain()
+    try:
+        await _taken(take, wire, work)
+    except Exception:
+        if outcome.stop is not None:
+            await in_thread(outcome.stop)
+        raise
+
+
+async def _taken(take: Callable[[bytes | None], int], wire: Wire, work: _Work) -> None:
     failure: Exception | None = None
     gathered = bytearray()
     while True:
@@ -51,8 +60,6 @@ async def take_copy(outcome: Outcome, wire: Wire, work: _Work, in_thread: _Work)
         if type_ != b"d":
             break
     if failure is not None:
-        if outcome.stop is not None:
-            await in_thread(outcome.stop)
         raise failure
 
 

@@ -41,7 +41,6 @@ class Wire(asyncio.Protocol):
         self._may_send: asyncio.Future[None] | None = None
         self._paused = False
         self._ended = False
-        self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
         self.binding: bytes | None = None
@@ -180,8 +179,9 @@ class Wire(asyncio.Protocol):
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
         # What somebody still sends after the last message would follow it: a transport that closes takes more to write.
-        if not self._ended and not self._closing:
-            self._require().write(data)
+        transport = self._require()
+        if not self._ended and not transport.is_closing():
+            transport.write(data)
 
     async def drain(self) -> None:
         """Wait until the client has read enough that more may be sent."""
@@ -222,7 +222,6 @@ class Wire(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what is left, and nothing more, and end the connection."""
-        self._closing = True
         self._require().close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ def state_server(
         )
     if threads < 1:
         raise OptionError(f"--state-threads {threads}: there must be one", code="E1500", hint="give at least 1")
+    # gRPC would tell stderr of whatever strangers send.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     pem = None if tls is None else tls.pem()
     return _listener.StateServer(environment, access=access, tls=pem, ports=ports, threads=threads)
 
