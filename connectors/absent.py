@@ -29,7 +29,7 @@ paimon starrocks
 """
 _BOUNDED = frozenset(_BOUNDED_NAMES.split())
 _STREAMS_NAMES = """
-dynamodb-stream fluss kinesis kinesis-legacy pravega pulsar rabbitmq rocketmq socket sqs
+dynamodb-stream fluss kinesis kinesis-legacy pravega pulsar rabbitmq rocketmq sqs
 """
 _STREAMS = frozenset(_STREAMS_NAMES.split())
 _SINKS_NAMES = """

@@ -25,10 +25,12 @@ CONNECTORS = {
     "print": "connectors.printing.table:PRINT",
     "python-input": "connectors.pushed.refusal:PYTHON_INPUT",
     "redis": "connectors.redis.table:REDIS",
+    "socket": "connectors.live.sockets:SOCKET",
     "sqlite": "connectors.sqlite.table:SQLITE",
     "upsert-kafka": "connectors.kafka.upsert:UPSERT_KAFKA",
     "values": "connectors.values.table:VALUES",
     "webhook": "connectors.webhook.table:WEBHOOK",
+    "websocket": "connectors.live.websockets:WEBSOCKET",
 }
 FORMATS = {
     "avro": "connectors.formats.avro:AVRO",
