@@ -18,6 +18,7 @@ CONNECTORS = {
     "kafka": "connectors.kafka.table:KAFKA",
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
     "memory": "connectors.memory.refusal:MEMORY",
+    "mysql": "connectors.mysql.table:MYSQL",
     "nats": "connectors.nats.table:NATS",
     "nexmark": "connectors.nexmark.table:NEXMARK",
     "postgres": "connectors.postgres.table:POSTGRES",
@@ -53,6 +54,7 @@ CATALOGS = {
     "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",
     "iceberg": "connectors.iceberg.catalog:ICEBERG_CATALOG",
     "jdbc": "connectors.jdbc.catalog:JDBC_CATALOG",
+    "mysql": "connectors.mysql.catalog:MYSQL_CATALOG",
     "postgres": "connectors.postgres.catalog:POSTGRES_CATALOG",
     "sqlite": "connectors.sqlite.catalog:SQLITE_CATALOG",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from runtime.core.errors import UnsupportedError
 from runtime.core.types import DataType
@@ -12,11 +12,20 @@ __all__ = ["cannot_change", "column_definitions"]
 
 
 def column_definitions(
-    system: str, table: ForeignTable, quoted: Callable[[str], str], spelled: Callable[[DataType], str | None]
+    system: str,
+    table: ForeignTable,
+    quoted: Callable[[str], str],
+    spelled: Callable[[DataType], str | None],
+    tails: Mapping[str, str] | None = None,
 ) -> str:
-    """Columns and key as a database reads them. `spelled`: a type there; None when there is none.
+    """Columns and key as a database reads them.
 
-    Raises UnsupportedError E1627 for a type of which the system has none, for partitions and options.
+    Args:
+        spelled: a type there; None when there is none.
+        tails: what stands behind the definition of a column, by its name.
+
+    Raises:
+        UnsupportedError: E1627 for a type of which the system has none, for partitions and options.
     """
     if table.partitioned_by:
         raise _cannot(system, "partitions from here", "make it there")
@@ -27,7 +36,8 @@ def column_definitions(
         there = spelled(field.type)
         if there is None:
             raise _cannot(system, f'the type {field.type} of the column "{field.name}"', "CAST it to STRING or BYTES")
-        found.append(f"{quoted(field.name)} {there}{'' if field.type.nullable else ' NOT NULL'}")
+        null = "" if field.type.nullable else " NOT NULL"
+        found.append(f"{quoted(field.name)} {there}{null}{(tails or {}).get(field.name, '')}")
     if table.primary_key:
         found.append(f"PRIMARY KEY ({', '.join(map(quoted, table.primary_key))})")
     return ", ".join(found)

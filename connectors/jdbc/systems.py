@@ -15,11 +15,15 @@ from runtime.spi.catalog import ForeignTable
 from runtime.spi.registry import TableRequest
 
 if TYPE_CHECKING:
+    import connectors.mysql.catalog as _mysql_catalog
+    import connectors.mysql.table as _mysql
     import connectors.postgres.catalog as _postgres_catalog
     import connectors.postgres.table as _postgres
     import connectors.sqlite.catalog as _sqlite_catalog
     import connectors.sqlite.table as _sqlite
 else:
+    _mysql = Room("connectors.mysql.table")
+    _mysql_catalog = Room("connectors.mysql.catalog")
     _postgres = Room("connectors.postgres.table")
     _postgres_catalog = Room("connectors.postgres.catalog")
     _sqlite = Room("connectors.sqlite.table")
@@ -34,8 +38,6 @@ _ABSENT = frozenset(
         "db2",
         "derby",
         "dm",
-        "mysql",
-        "mariadb",
         "oceanbase",
         "oracle",
         "snowflake",
@@ -63,7 +65,10 @@ class System:
 
 
 def _systems() -> Mapping[str, System]:
+    mysql = System(_mysql.mysql_table, _mysql_catalog.described_table)
     return {
+        "mariadb": mysql,
+        "mysql": mysql,
         "postgresql": System(_postgres.postgres_table, _postgres_catalog.described_table),
         "sqlite": System(_sqlite.sqlite_table, _sqlite_catalog.described_table),
     }

@@ -8,45 +8,33 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.databases.asking import Asking
 from connectors.databases.fitting import fitted_rows
+from connectors.databases.parts import check_columns
 from connectors.postgres.connection import connected, quoted, telling
 from connectors.postgres.described import Relation, described
 from connectors.postgres.kept import lent
-from connectors.postgres.parts import check_columns
 from runtime.core.errors import ConnectorError
 from runtime.core.types import TypeRoot
 
 if TYPE_CHECKING:
     from connectors.postgres.table import PostgresTable
 
-__all__ = ["Asking", "key_texts"]
+__all__ = ["asking", "key_texts"]
 
 _BYTES = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 
 
-class Asking:
-    """What a table looks like, which is asked once, and again after an error."""
+def asking() -> Asking:
+    """How a table is asked."""
+    return Asking(_relation_of, _asked)
 
-    def __init__(self) -> None:
-        self._relation: Relation | None = None
 
-    def __reduce__(self) -> tuple[type[Asking], tuple[()]]:
-        return Asking, ()
-
-    def __call__(
-        self, table: PostgresTable, key_columns: Sequence[str], keys: pa.RecordBatch
-    ) -> tuple[pa.Array, pa.RecordBatch]:
-        relation = self._relation
-        try:
-            if relation is None:
-                with telling(table.address, table.place()), connected(table.address) as asked:
-                    relation = described(asked, *table.names)
-                check_columns(table, relation)
-                self._relation = relation
-            return _asked(table, relation, key_columns, keys)
-        except BaseException:
-            self._relation = None
-            raise
+def _relation_of(table: PostgresTable) -> Relation:
+    with telling(table.address, table.place()), connected(table.address) as asked:
+        relation = described(asked, *table.names)
+    check_columns(table, relation.column)
+    return relation
 
 
 def _asked(

@@ -7,12 +7,11 @@ Types, NOT NULL, primary keys and comments are those of the database.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from connectors.databases.making import cannot_change, column_definitions
+from connectors.databases.one_connection import OneConnection
 from connectors.databases.options import TABLE
 from connectors.options import TableOptions
 from connectors.postgres.address import ADDRESS_OPTIONS, Address, read_address
@@ -21,7 +20,6 @@ from connectors.postgres.commits import EPOCHS
 from connectors.postgres.connection import connected, literal, quoted, run, telling
 from connectors.postgres.described import Relation, described
 from connectors.postgres.table import SCHEMA, table_names, table_options
-from runtime.core.errors import UnavailableError
 from runtime.core.options import text_option
 from runtime.core.schema import Field, Schema
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignTable
@@ -35,32 +33,23 @@ _NOT_OURS = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname
 
 
 class Database:
-    """A connection for questions about names, which is kept, and made anew when it is lost."""
+    """Questions about names."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._lock = threading.Lock()
-        self._open: Any = None
+        self._connection: OneConnection[Any] = OneConnection(lambda: connected(address))
 
     def ask(self, question: Callable[[Any], T]) -> T:
         """The answer to what is asked with a connection."""
-        with self._lock:
-            try:
-                return self._asked(question)
-            except UnavailableError:
-                # It may have been lost since the question before.
-                self._open = None
-                return self._asked(question)
+
+        def asked(connection: Any) -> T:
+            with telling(self.address):
+                return question(connection)
+
+        return self._connection.ask(asked)
 
     def rows(self, query: str, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self.ask(lambda connection: run(connection, query, arguments).fetchall())
-
-    def _asked(self, question: Callable[[Any], T]) -> T:
-        with telling(self.address):
-            if self._open is None:
-                self._open = connected(self.address)
-                weakref.finalize(self, self._open.close)
-            return question(self._open)
 
     def schemas(self) -> list[str]:
         return [

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.databases.fitting import may_be_read
 from runtime.core.types import (
     BIGINT,
     BOOLEAN,
@@ -31,7 +32,7 @@ from runtime.core.types import (
     varchar,
 )
 
-__all__ = ["Column", "digits_of", "spelled", "staged_type"]
+__all__ = ["Column", "spelled", "staged_type"]
 
 _R = TypeRoot
 _PLAIN = {
@@ -97,7 +98,7 @@ def spelled(type_: DataType) -> str | None:
             return plain
 
 
-def digits_of(type_: DataType) -> int:
+def _digits_of(type_: DataType) -> int:
     """How many digits of seconds a type keeps."""
     return type_.precision if type_.root in (_R.TIMESTAMP, _R.TIMESTAMP_LTZ) else _MICROS
 
@@ -159,8 +160,13 @@ class Column:
         )
         return f"CASE WHEN array_ndims({source}) > 1 THEN ({told} || '')::{plain}[] ELSE {asked} END"
 
-    def compared(self, source: str, digits: int) -> str:
-        """The column in a form that compares as it does here. `digits`: of seconds, that the declared type keeps."""
+    def may_be(self, declared: DataType) -> bool:
+        """Whether its values can be values of a type here."""
+        return may_be_read(self.type, declared)
+
+    def compared(self, source: str, declared: DataType) -> str:
+        """The column in a form that compares as it does here."""
+        digits = _digits_of(declared)
         if self.is_array:
             return source
         if not self._is_plain:
@@ -174,7 +180,7 @@ class Column:
         """The column in a form that is equal only where it is here: texts with their blanks."""
         if self.own and self.type_name == "bpchar" and not self.is_array:
             return f"({source}::text || repeat(' ', octet_length({source}) - octet_length({source}::text)))"
-        return self.compared(source, digits_of(declared))
+        return self.compared(source, declared)
 
     def check(self, source: str, declared: DataType) -> str | None:
         """Whether a value is one of the declared type, as a condition; None where all are. NULL is neither."""
@@ -217,7 +223,7 @@ class Column:
             case "bytea":
                 return f"{source} = decode({key}, 'hex')"
             case _ if self._is_plain:
-                return f"{self.compared(source, digits_of(declared))} = {key}::{self.type_name}"
+                return f"{self.compared(source, declared)} = {key}::{self.type_name}"
             case _:
                 return f"{self.asked(source)} = {key}"
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.databases.parts import named
 from connectors.postgres.columns import Column
 from connectors.postgres.connection import quoted, run
 from runtime.core.errors import ConnectorError, did_you_mean
@@ -85,15 +86,7 @@ class Relation:
 
     def column(self, name: str) -> Column:
         """Raises ConnectorError E3163 when there is none of this name."""
-        found = next((c for c in self.columns if c.name == name), None)
-        if found is None:
-            names = [c.name for c in self.columns]
-            raise ConnectorError(
-                f"{self.schema}.{self.name} has no column {name}",
-                code="E3163",
-                hint=did_you_mean(name, names) or "it has: " + ", ".join(names),
-            )
-        return found
+        return named(self.columns, name, f"{self.schema}.{self.name}")
 
 
 def split_name(name: str, schema: str) -> tuple[str, str]:

@@ -3,70 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from connectors.databases.fitting import may_be_read
 from connectors.databases.options import Partition
+from connectors.databases.parts import Part, selected
 from connectors.kit.aggregates import Aggregation, question
 from connectors.kit.predicates import where
-from connectors.postgres.columns import digits_of
 from connectors.postgres.connection import quoted
 from connectors.postgres.described import Relation
 from runtime.core.errors import ConnectorError
-from runtime.core.types import DataType, TypeRoot
+from runtime.core.types import TypeRoot
 
 if TYPE_CHECKING:
     from connectors.postgres.table import PostgresTable
 
-__all__ = ["Part", "check_columns", "checks_of", "has_places", "parts_of", "selected", "without_places"]
+__all__ = ["checks_of", "has_places", "parts_of", "without_places"]
 
 _R = TypeRoot
 _LEAST_BLOCKS, _MOST_PARTS = 2048, 64
 _NUMBERS = frozenset({_R.SMALLINT, _R.INT, _R.BIGINT, _R.DECIMAL})
 
 
-@dataclass(frozen=True)
-class Part:
-    """A question. `at`: what names it in a position, a JSON value."""
-
-    at: list[Any]
-    sql: str
-
-
-def check_columns(table: PostgresTable, relation: Relation) -> None:
-    """Raises ConnectorError E3163 when the database has other columns than the table declares, or other types."""
-    for field in table.read_columns:
-        there = relation.column(field.name)
-        if not may_be_read(there.type, field.type):
-            raise ConnectorError(
-                f"column {field.name} of {table.place()} is {there.declared} there, which cannot be read as {field.type}",
-                code="E3163",
-                hint=f"declare it as {there.type.with_nullable(True)}, or CREATE TABLE without columns",
-            )
-
-
-def selected(table: PostgresTable, relation: Relation, source: str, *hidden: str) -> tuple[str, str]:
-    """Columns as they are asked for, and where from; the conditions see columns as they are here.
-
-    Args:
-        source: the table there.
-        hidden: what else is needed, with its name.
-    """
-    columns = {name: relation.column(name) for name in table.schema.names}
-    if not table.conditions:
-        return ", ".join(c.asked(quoted(n)) for n, c in columns.items()) or "NULL::bool", source
-    compared: dict[str, DataType] = {}
-    for condition in table.conditions:
-        compared |= condition.columns
-    raw = {name: quoted(f"#{place}") for place, name in enumerate(columns)}
-    inner = [
-        *hidden,
-        *(f"{quoted(n)} AS {alias}" for n, alias in raw.items()),
-        *(f"{relation.column(n).compared(quoted(n), digits_of(t))} AS {quoted(n)}" for n, t in compared.items()),
-    ]
-    asked = ", ".join(c.asked(raw[n]) for n, c in columns.items())
-    return asked or "NULL::bool", f"(SELECT {', '.join(inner)} FROM {source}) AS r"
+def _selected(table: PostgresTable, relation: Relation, source: str, *hidden: str) -> tuple[str, str]:
+    columns = {c.name: c for c in relation.columns}
+    return selected(table, columns, quoted, source, hidden, "NULL::bool")
 
 
 def parts_of(table: PostgresTable, relation: Relation, done: list[Any] | None) -> Iterator[Part]:
@@ -113,7 +73,7 @@ def _groups(table: PostgresTable, relation: Relation, aggregation: Aggregation) 
     forms: dict[str, str] = {}
     for condition in table.conditions:
         for name, type_ in condition.columns.items():
-            forms[name] = relation.column(name).compared(quoted(name), digits_of(type_))
+            forms[name] = relation.column(name).compared(quoted(name), type_)
     for field in aggregation.rows:
         column = relation.column(field.name)
         counted = field.name in aggregation.counted and field.name not in forms
@@ -124,7 +84,7 @@ def _groups(table: PostgresTable, relation: Relation, aggregation: Aggregation) 
 
 
 def _whole(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterator[Part]:
-    asked, source = selected(table, relation, relation.sql)
+    asked, source = _selected(table, relation, relation.sql)
     yield Part(["all"], f"SELECT {asked} FROM {source}{where(table.conditions)}{_tail(table)}")
 
 
@@ -134,7 +94,7 @@ def _blocks(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterat
     for leaf in relation.leaves:
         if [leaf.schema, leaf.name] < done[:2]:
             continue
-        asked, source = selected(table, relation, f"ONLY {leaf.sql}", "ctid")
+        asked, source = _selected(table, relation, f"ONLY {leaf.sql}", "ctid")
         rows = f"SELECT {asked} FROM {source}{_filtered(table)}"
         for begin in range(first, max(leaf.blocks, first + 1), size):
             upper = "" if begin + size >= leaf.blocks else f" AND ctid < '({begin + size},0)'::tid"
@@ -150,7 +110,7 @@ def _ranges(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterat
             at = [low, leaf.schema, leaf.name]
             if at < done:
                 continue
-            asked, source = selected(table, relation, f"ONLY {leaf.sql}", "ctid", f'{name} AS "#by"')
+            asked, source = _selected(table, relation, f"ONLY {leaf.sql}", "ctid", f'{name} AS "#by"')
             by = '"#by"' if table.conditions else name
             rows = f"SELECT {asked} FROM {source}{_filtered(table)} AND {by} >= {low} AND {by} {_up_to(high, is_last)}"
             yield Part(at, f"{rows} ORDER BY {by}, ctid{_tail(table)}")
@@ -158,7 +118,7 @@ def _ranges(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterat
 
 def _ranges_of_view(table: PostgresTable, relation: Relation, done: list[Any]) -> Iterator[Part]:
     name, ranges = _range_column(table, relation)
-    asked, source = selected(table, relation, relation.sql, f'{name} AS "#by"')
+    asked, source = _selected(table, relation, relation.sql, f'{name} AS "#by"')
     by = '"#by"' if table.conditions else name
     for low, high, is_last in ranges:
         rows = f"SELECT {asked} FROM {source}{_filtered(table)} AND {by} >= {low}"

@@ -14,22 +14,22 @@ Rows that were deleted since are missing.
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from connectors.databases.fitting import fitted_rows
+from connectors.databases.parts import check_columns
+from connectors.databases.workers import Workers
 from connectors.kit.aggregates import check_fits
 from connectors.kit.prefetch import Fetched, PrefetchingReader
 from connectors.postgres.bulk import BulkConnection
 from connectors.postgres.connection import connected, run, telling
 from connectors.postgres.described import Relation, described
 from connectors.postgres.kept import lent
-from connectors.postgres.parts import Part, check_columns, checks_of, has_places, parts_of, without_places
+from connectors.postgres.parts import checks_of, has_places, parts_of, without_places
 from runtime.core.errors import ConnectorError
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TableReader", "fetch"]
 
-_WAITING = 2
-"""How many batches of a part may wait."""
-_LOOK_SECONDS = 0.2
 _IN_ORDER = (
     "SET LOCAL max_parallel_workers_per_gather = 0",
     "SET LOCAL synchronize_seqscans = off",
@@ -70,11 +67,12 @@ def fetch(table: PostgresTable, position: Any, stop: threading.Event) -> Iterato
             position = {"part": [], "rows": 0, "all": 0}
         else:
             _check_unchanged(holder, relation, position["seen"], place)
-        check_columns(table, relation)
+        check_columns(table, relation.column)
         parts = list(parts_of(table, relation, position["part"]))
         position = {**position, "seen": now, "places": has_places(table, relation)}
         yield Fetched(None, position)
-        with _Workers(table, snapshot, parts) as workers:
+        number = table.parallel if table.limit is None else 1
+        with Workers(table.name, parts, number, lambda: _sharing(table, snapshot)) as workers:
             for part in parts:
                 given = position["rows"] if part.at == position["part"] else 0
                 for batch in workers.rows_of(part, given, stop):
@@ -120,90 +118,13 @@ def _check_unchanged(holder: Any, relation: Relation, seen: Any, place: str) -> 
     )
 
 
-class _Stopped(Exception):
-    """Nobody wants the rest: the connection is in the middle of an answer."""
-
-
-class _Workers:
-    """Connections that share a snapshot and answer parts side by side.
-
-    A worker takes the next part that nobody has taken; so the one whose rows are given now is always at work, and others
-    wait when as many of their batches wait as may.
-    """
-
-    def __init__(self, table: PostgresTable, snapshot: str, parts: Sequence[Part]) -> None:
-        self._table = table
-        self._snapshot = snapshot
-        self._answers: dict[str, queue.Queue[Any]] = {part.sql: queue.Queue(_WAITING) for part in parts}
-        self._open = deque(parts)
-        self._stop = threading.Event()
-        self._connections: list[BulkConnection] = []
-        number = min(len(parts), table.parallel if table.limit is None else 1)
-        self._threads = [
-            threading.Thread(target=self._work, name=f"fetch {table.name} {i}", daemon=True) for i in range(number)
-        ]
-
-    def __enter__(self) -> _Workers:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stop.set()
-        for connection in list(self._connections):
-            with contextlib.suppress(Exception):
-                connection.cancel()
-        for thread in self._threads:
-            thread.join()
-
-    def rows_of(self, part: Part, after: int, stop: threading.Event) -> Iterator[pa.RecordBatch]:
-        """The rows of a part behind its first ones; raises what its worker did. Ends early when somebody stops it."""
-        answers = self._answers[part.sql]
-        while not stop.is_set():
-            try:
-                found = answers.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
-                continue
-            if found is None:
-                return
-            if isinstance(found, BaseException):
-                raise found
-            if found.num_rows > after:
-                yield found.slice(after)
-            after = max(0, after - found.num_rows)
-
-    def _work(self) -> None:
-        part: Part | None = None
-        try:
-            with lent(self._table.address, self._table.place()) as connection:
-                self._connections.append(connection)
-                connection.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                connection.run(f"SET TRANSACTION SNAPSHOT '{self._snapshot}'")
-                for setting in (*_IN_ORDER, *(() if self._table.partition else _BY_BLOCKS)):
-                    connection.run(setting)
-                while not self._stop.is_set():
-                    try:
-                        part = self._open.popleft()
-                    except IndexError:
-                        break
-                    for batch in connection.rows(part.sql):
-                        if not self._put(part, batch):
-                            raise _Stopped
-                    self._put(part, None)
-                self._connections.remove(connection)
-                connection.run("COMMIT")
-        except _Stopped:
-            return
-        except BaseException as error:
-            # A worker that had no part yet fails those that nobody has taken.
-            for failed in [part] if part is not None else [*self._open]:
-                self._put(failed, error)
-
-    def _put(self, part: Part, answer: Any) -> bool:
-        while not self._stop.is_set():
-            try:
-                self._answers[part.sql].put(answer, timeout=_LOOK_SECONDS)
-                return True
-            except queue.Full:
-                continue
-        return False
+@contextlib.contextmanager
+def _sharing(table: PostgresTable, snapshot: str) -> Generator[BulkConnection]:
+    """A connection that sees a snapshot."""
+    with lent(table.address, table.place()) as connection:
+        connection.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.run(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+        for setting in (*_IN_ORDER, *(() if table.partition else _BY_BLOCKS)):
+            connection.run(setting)
+        yield connection
+        connection.run("COMMIT")

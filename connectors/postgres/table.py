@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from connectors.databases.asking import Asking
 from connectors.databases.options import COMPATIBLE, PARALLEL, TABLE, TABLE_OPTIONS, read_delivering, read_partition
 from connectors.databases.table import DatabaseTable
 from connectors.formats.held import check_held
 from connectors.kit.prefetch import Fetched, PrefetchingReader
 from connectors.options import TableOptions, physical_part
 from connectors.postgres.address import ADDRESS_OPTIONS, Address, read_address
-from connectors.postgres.asking import Asking
+from connectors.postgres.asking import asking
 from connectors.postgres.commits import PostgresCommits, PostgresTransactions
 from connectors.postgres.connection import answered
 from connectors.postgres.described import split_name
@@ -72,7 +73,7 @@ class PostgresTable(DatabaseTable):
     def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
         """The rows of each key, as they are in the database now."""
         if not self._asking:
-            self._asking.append(Asking())
+            self._asking.append(asking())
         return self._asking[0](self, key_columns, keys)
 
     @property

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.databases.fitting import fitted, may_be_read
+from connectors.databases.texts import moments, times
 from runtime.core.errors import ConnectorError, FormatError
 from runtime.core.schema import Field, Schema
 from runtime.core.types import (
@@ -179,11 +180,11 @@ def _typed(values: Sequence[Any], field: Field, place: str) -> pa.Array:
                     raise pa.ArrowInvalid("it is neither 0 nor 1")
                 column = numbers.cast(pa.bool_())
             case _R.TIMESTAMP | _R.TIMESTAMP_LTZ:
-                column = _moments(_of_kind(values, pa.string()), root is _R.TIMESTAMP_LTZ)
+                column = moments(_of_kind(values, pa.string()), zoned=root is _R.TIMESTAMP_LTZ)
             case _R.DATE:
                 column = _of_kind(values, pa.string()).cast(pa.date32())
             case _R.TIME:
-                column = _times(_of_kind(values, pa.string()))
+                column = times(_of_kind(values, pa.string()))
             case _ if root in _INTEGERS:
                 column = _of_kind(values, pa.int64())
             case _ if root in _FLOATS:
@@ -207,21 +208,6 @@ def _of_kind(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if found.type != kind and not pa.types.is_null(found.type):
         raise pa.ArrowInvalid(f"it is kept as {found.type}")
     return found.cast(kind)
-
-
-def _moments(texts: pa.Array, zoned: bool) -> pa.Array:
-    if not zoned:
-        return texts.cast(pa.timestamp("us"))
-    # A text without a zone is of UTC, as CURRENT_TIMESTAMP of SQLite is.
-    with_zone = pc.match_substring_regex(texts, "(Z|[+-][0-9]{2}:?[0-9]{2})$")
-    texts = pc.if_else(with_zone, texts, pc.binary_join_element_wise(texts, "Z", ""))
-    return texts.cast(pa.timestamp("us", "UTC"))
-
-
-def _times(texts: pa.Array) -> pa.Array:
-    """Times of a day by way of moments of a day: what Arrow reads."""
-    moments = pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("us"))
-    return moments.cast(pa.int64()).cast(pa.time64("us"))
 
 
 def bound(column: pa.Array, field: Field, place: str) -> list[Any]:

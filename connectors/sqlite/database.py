@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from connectors.databases.parts import named
 from connectors.sqlite.columns import Column, quoted
 from runtime.core.errors import ConnectorError, UnavailableError, did_you_mean
 
@@ -80,12 +81,7 @@ class Relation:
 
     def column(self, name: str) -> Column:
         """Raises ConnectorError E3163 when there is none of this name."""
-        found = next((c for c in self.columns if c.name == name), None)
-        if found is None:
-            names = [c.name for c in self.columns]
-            hint = did_you_mean(name, names) or "it has: " + ", ".join(names)
-            raise ConnectorError(f"{self.name} has no column {name}", code="E3163", hint=hint)
-        return found
+        return named(self.columns, name, self.name)
 
 
 def table_names(connection: sqlite3.Connection) -> list[str]:

@@ -100,6 +100,7 @@ HEAVY = {
     "deltalake",
     "psycopg",
     "adbc_driver_postgresql",
+    "pymysql",
 }
 
 

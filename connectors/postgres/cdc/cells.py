@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.databases.cells import cut_out
 from connectors.formats.records import BadMask, either, rows_of_elements
 from connectors.formats.text_values import SQL, TextRules, parse_text
 from connectors.postgres.cdc.pgoutput import TEXT, Cells
@@ -79,20 +80,9 @@ def fits(type_: DataType, number: int) -> bool:
 def texts_of(data: bytes, cells: Cells) -> pa.Array:
     """The texts of cells, which stand in `data` one behind the other; NULL where there is none. Raises ConnectorError
     E3164 for what is no text in UTF-8."""
-    count = len(cells.start)
-    starts = np.where(cells.kind == TEXT, cells.start, 0)
-    # A cell without text is empty, at the end of the text before it.
-    ends = np.maximum.accumulate(np.where(cells.kind == TEXT, cells.start + cells.length, 0))
-    begins = np.where(cells.kind == TEXT, starts, ends)
-    places = np.empty(2 * count + 1, dtype=np.int64)
-    places[0:-1:2], places[1::2], places[-1] = begins, ends, ends[-1] if count else 0
-    cut = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), 2 * count, [None, pa.py_buffer(places), pa.py_buffer(data)]
-    )
-    missing = cells.kind != TEXT
-    index = pa.array(np.arange(count, dtype=np.int64) * 2, mask=missing if missing.any() else None)
     try:
-        return cut.take(index).cast(pa.large_string()).cast(pa.string())
+        found = cut_out(data, cells.start, cells.length, cells.kind != TEXT)
+        return found.cast(pa.large_string()).cast(pa.string())
     except pa.ArrowInvalid as error:
         raise ConnectorError(f"PostgreSQL has sent what is no text: {error}", code="E3164") from error
 

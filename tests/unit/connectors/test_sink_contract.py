@@ -209,6 +209,7 @@ def test_the_page_of_guarantees_says_what_sinks_promise(tmp_path: Path) -> None:
     lake = {"table-path": str(tmp_path / "lake")}
     promised = {
         "postgres": sink("postgres", SCHEMA, database),
+        "mysql": sink("mysql", SCHEMA, {**database, "url": "mysql://h/d"}),
         "jdbc": sink("jdbc", SCHEMA, {**database, "url": "jdbc:postgresql://h/d"}),
         "sqlite": sink("sqlite", SCHEMA, {"path": "x.db", "table-name": "t"}),
         "redis": sink("redis", SCHEMA, {"url": "redis://h", "stream": "s"}),

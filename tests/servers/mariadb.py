@@ -1,0 +1,220 @@
+"""A server of MariaDB, started when a test first asks for it, with a database for each test.
+
+    def test_it(mariadb: MariaDatabase) -> None:
+        mariadb.run("CREATE TABLE t (id INT PRIMARY KEY)")
+
+It keeps a log of changes by row, with whole rows, has one user `root` with a password, who may do everything, and is lost with
+its folder.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from tests.server.debian import debian_program
+
+__all__ = ["PASSWORD", "MariaDatabase", "MariaServer", "mariadb", "mariadb_server", "running"]
+
+PASSWORD = "of tests alone"
+_SETTINGS = """[mariadbd]
+datadir={folder}/data
+socket={folder}/socket
+pid-file={folder}/pid
+init-file={folder}/users
+bind-address=127.0.0.1
+port={port}
+skip-name-resolve
+log-bin=log
+server-id=1
+binlog-format=ROW
+binlog-row-image=FULL
+character-set-server=utf8mb4
+default-time-zone=+05:45
+innodb-buffer-pool-size=32M
+innodb-log-file-size=16M
+innodb-flush-log-at-trx-commit=2
+sync-binlog=0
+innodb-doublewrite=0
+max-connections=100
+max-statement-time=60
+innodb-lock-wait-timeout=20
+{more}
+"""
+_numbers = itertools.count(1)
+_SECONDS = 60
+_NOBODY_THERE = 2003
+
+
+@dataclass
+class MariaServer:
+    """A server that may be stopped and started again at its port."""
+
+    folder: Path
+    port: int
+    user: str | None
+    host: str = "127.0.0.1"
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        said = (self.folder / "said").open("ab")
+        with said:
+            self._process = subprocess.Popen(
+                [_program("mariadbd"), f"--defaults-file={self.folder}/settings"],
+                user=self.user,
+                cwd=self.folder,
+                stdout=said,
+                stderr=said,
+            )
+        until = time.monotonic() + _SECONDS
+        while True:
+            try:
+                self.connect().close()
+                return
+            except pymysql.err.OperationalError as error:
+                assert error.args[0] == _NOBODY_THERE, error
+                assert self._process.poll() is None, (self.folder / "said").read_text()
+                assert time.monotonic() < until, (self.folder / "said").read_text()
+                time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """SIGKILL is a crash, SIGTERM ends all sessions in good order."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(_SECONDS)
+            self._process = None
+
+    @contextmanager
+    def away(self, how: signal.Signals = signal.SIGKILL) -> Generator[None]:
+        """Nobody answers meanwhile."""
+        self.stop(how)
+        try:
+            yield
+        finally:
+            self.start()
+
+    def connect(self, database: str | None = None, **more: Any) -> pymysql.connections.Connection[Any]:
+        """A connection that commits each statement by itself."""
+        return pymysql.connect(
+            host=self.host,
+            port=self.port,
+            database=database,
+            user="root",
+            password=PASSWORD,
+            **{"autocommit": True, "charset": "utf8mb4", **more},
+        )
+
+    def run(self, *statements: str) -> None:
+        with self.connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+
+@dataclass(frozen=True)
+class MariaDatabase:
+    """An empty database."""
+
+    server: MariaServer
+    name: str
+
+    @property
+    def url(self) -> str:
+        """Without user and password."""
+        return f"mysql://{self.server.host}:{self.server.port}/{self.name}"
+
+    @property
+    def options(self) -> str:
+        """What a table or catalog says in WITH."""
+        return f"'url' = '{self.url}', 'username' = 'root', 'password' = '{PASSWORD}'"
+
+    def connect(self, **more: Any) -> pymysql.connections.Connection[Any]:
+        return self.server.connect(self.name, **more)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The answer to one question."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(query)
+            return list(cursor.fetchall())
+
+    def run(self, *statements: str) -> None:
+        with self.connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+
+@contextmanager
+def running(more: str = "") -> Generator[MariaServer]:
+    """A new server. `more`: lines of its settings."""
+    # Not in pytest's folder: the server runs as another user, who may not look into that.
+    folder = Path(tempfile.mkdtemp(prefix="mariadb-"))
+    try:
+        server = MariaServer(folder, _free_port(), _other_user(folder))
+        _make(server, more)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MariaServer]:
+    """The server of this process."""
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def mariadb(mariadb_server: MariaServer) -> Iterator[MariaDatabase]:
+    """A database for one test."""
+    name = f"test{next(_numbers)}"
+    mariadb_server.run(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+    yield MariaDatabase(mariadb_server, name)
+    mariadb_server.run(f"DROP DATABASE {name}")
+
+
+def _program(name: str) -> str:
+    return debian_program(name, "mariadb-server", "/usr/sbin" if name == "mariadbd" else "/usr/bin")
+
+
+def _other_user(folder: Path) -> str | None:
+    """The server refuses to be root."""
+    if os.getuid() != 0:
+        return None
+    user = "mysql"
+    _program("mariadbd")  # the package makes the user
+    shutil.chown(folder, user)
+    return user
+
+
+def _make(server: MariaServer, more: str) -> None:
+    (server.folder / "settings").write_text(_SETTINGS.format(folder=server.folder, port=server.port, more=more))
+    made = [_program("mariadb-install-db"), f"--defaults-file={server.folder}/settings", "--skip-test-db"]
+    how = ["--auth-root-authentication-method=normal"]
+    subprocess.run([*made, *how], user=server.user, check=True, capture_output=True, cwd=server.folder)
+    (server.folder / "users").write_text(
+        f"SET sql_log_bin = 0;\nALTER USER root@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
