@@ -32,10 +32,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.checkpoint.storage import below
 from runtime.core.errors import OptionError, SqlEngineError, UnsupportedError, did_you_mean
 from runtime.local.job import Job
 from runtime.spark import data_source
-from runtime.spark.epoch_log import EpochLog, EpochLogSink, below
+from runtime.spark.epoch_log import EpochLog, EpochLogSink
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.api.result import Result

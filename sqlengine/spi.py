@@ -173,6 +173,7 @@ from runtime.spi.writer import (
     FencedWriter,
     RevertibleWriter,
     SinkWriter,
+    TaskCommitter,
     TaskWriter,
     TimeListener,
 )
@@ -330,6 +331,7 @@ __all__ = [
     "TINYINT",
     "TableRequest",
     "TableStatistics",
+    "TaskCommitter",
     "TaskWriter",
     "TimeAttribute",
     "TimeListener",

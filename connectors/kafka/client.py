@@ -17,6 +17,7 @@ __all__ = [
     "consumer_settings",
     "failure",
     "is_end",
+    "is_fatal",
     "is_gone",
     "known_end",
     "library",
@@ -155,18 +156,18 @@ def transactional_producer(properties: Mapping[str, str], name: str) -> Any:
     return _made("Producer", {**defaults, **given}, ours)
 
 
-def mark(producer: Any, group: Any, topic: str, number: int) -> None:
-    """Note a number in the group of a consumer, in the transaction of a producer."""
-    marker = library().TopicPartition(topic, 0, number)
+def mark(producer: Any, group: Any, topic: str, number: int, note: str = "") -> None:
+    """Note a number, and a text, in the group of a consumer, in the transaction of a producer."""
+    marker = library().TopicPartition(topic, 0, number, note)
     producer.send_offsets_to_transaction([marker], group.consumer_group_metadata(), ANSWER_SECONDS)
 
 
-def marked(group: Any, topic: str) -> int:
-    """The number of the newest transaction that has ended; 0 before the first."""
+def marked(group: Any, topic: str) -> tuple[int, str]:
+    """The number and the text of the newest transaction that has ended; 0 before the first."""
     (found,) = group.committed([library().TopicPartition(topic, 0)], timeout=ANSWER_SECONDS)
     if found.error is not None:
         raise library().KafkaException(found.error)
-    return max(0, int(found.offset))
+    return max(0, int(found.offset)), found.metadata or ""
 
 
 def list_partitions(properties: Mapping[str, str], chosen: Any) -> list[tuple[str, int]]:
@@ -251,6 +252,13 @@ def commit(asked: Any, topic: str, partition: int, offset: int) -> None:
 def is_end(code: int) -> bool:
     """Whether an error only says that the end of the partition is reached."""
     return code == library().KafkaError._PARTITION_EOF
+
+
+def is_fatal(error: BaseException | None) -> bool:
+    """Whether a producer that has raised it will take nothing any more: of its own, or because another one has its name."""
+    confluent = library()
+    told = error.args[0] if error is not None and isinstance(error, confluent.KafkaException) else None
+    return told is not None and told.code() == confluent.KafkaError._FATAL
 
 
 def is_gone(code: int) -> bool:

@@ -41,7 +41,7 @@ class MessageEncoder:
 
     def __init__(self, sink: KafkaSink) -> None:
         self._sink = sink
-        self._partitions = 0
+        self._partitions = sink.partitions
         self._made = 0
         self._most = int(dict(sink.properties).get("message.max.bytes", 1_000_000))
 

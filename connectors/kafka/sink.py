@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connectors.formats.row_kinds import written_mode
@@ -12,6 +13,7 @@ from connectors.kafka.messages import MessageColumns
 from connectors.kafka.outgoing import MessageEncoder, produce
 from connectors.kafka.transactions import TransactionalWriter
 from connectors.kit.direct import DirectWriter
+from runtime.checkpoint.storage import below
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
@@ -47,6 +49,10 @@ class KafkaSink:
     format_options: tuple[tuple[str, str], ...]
     format: Format = field(compare=False)
     key_format: Format | None = field(compare=False)
+    checkpoints: str = field(default="", compare=False, repr=False)
+    """The folder of checkpoints, for messages that tasks have written; "": there is none that lasts."""
+    partitions: int = 0
+    """Of the topic; 0: to be asked for."""
 
     @property
     def schema(self) -> Schema:
@@ -69,6 +75,35 @@ class KafkaSink:
         if self.guarantee == "exactly-once":
             return TransactionalWriter(self, job)
         return KafkaWriter(self, waits=self.guarantee != "none")
+
+    @property
+    def has_lanes(self) -> bool:
+        """Whether messages may be sent side by side: not all of them in one order."""
+        if self.partitioner == "fixed":
+            return False
+        return self.key_format is not None or self.format.changelog_mode.is_append_only
+
+    @property
+    def encoded_anywhere(self) -> bool:
+        """Whether tasks can make messages: not those that need a registry, and its passwords."""
+        formats = [self.format.name, "" if self.key_format is None else self.key_format.name]
+        return not any(name.endswith("-confluent") for name in formats)
+
+    def staged_for(self, job: str) -> str:
+        """The folder for messages that tasks have written for a job; "" where there is none."""
+        if not self.checkpoints:
+            return ""
+        name = hashlib.blake2b(f"{job} {self.topic}".encode(), digest_size=8).hexdigest()
+        return below(self.checkpoints, f".staged/for-{name}")
+
+    def without_address(self) -> KafkaSink:
+        """What a task needs to make messages: no address and no password."""
+        properties = dict(self.properties)
+        known = {k: v for k, v in properties.items() if k == "message.max.bytes"}
+        partitions = self.partitions
+        if self.partitioner == "round-robin" and not partitions:
+            partitions = max(1, len(client.list_partitions(properties, lambda name: name == self.topic)))
+        return replace(self, properties=tuple(known.items()), partitions=partitions, checkpoints="")
 
     def describe(self) -> dict[str, Any]:
         described: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ from connectors.kafka.reader import KafkaReader
 from connectors.kafka.sink import WRITABLE, KafkaSink
 from connectors.listing import Listing
 from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
+from runtime.checkpoint.keys import KEY_FILE
 from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import ConnectorError, FormatError, OptionError, UnsupportedError, did_you_mean
 from runtime.core.schema import Schema
@@ -48,6 +50,7 @@ from runtime.spi.statistics import TableStatistics
 __all__ = ["KAFKA", "KafkaSource", "kafka_sink", "kafka_source"]
 
 _EARLIEST = Place("earliest-offset")
+_CHECKPOINT_DIR = "execution.checkpointing.dir"
 
 
 @dataclass(frozen=True)
@@ -337,7 +340,16 @@ def kafka_sink(request: TableRequest, kind: type[KafkaSink] = KafkaSink) -> Kafk
         _format_options(request),
         format_,
         key_format,
+        _checkpoints(request),
     )
+
+
+def _checkpoints(request: TableRequest) -> str:
+    """The folder of checkpoints, where files may be that these name: not if they are to be told from forged ones."""
+    where = request.environment.text(_CHECKPOINT_DIR) or ""
+    if not where or request.environment.text(KEY_FILE.key):
+        return ""
+    return where if "://" in where else os.path.abspath(os.path.expanduser(where))
 
 
 KAFKA = ConnectorFactory(

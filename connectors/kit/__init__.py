@@ -2,6 +2,7 @@
 
     prefetch    a source that blocks is read in the background, within a bound of memory, and again after errors
     commits     two-phase commit: what a checkpoint names is committed, once, whatever is killed when
+    laned       the same for large epochs: tasks write rows into files, and commit them
     versions    a table that has versions, read version after version
     folding     changes by key of which the last counts
     direct      rows that are shown as they come

@@ -27,7 +27,7 @@ from runtime.core.logs import connector_log
 from runtime.core.options import text_option
 from runtime.core.retries import Retries, retried
 
-__all__ = ["SPOOL_SIZE", "CommittingWriter", "EpochCommits", "Replacing", "StagedWriter", "Staging"]
+__all__ = ["SPOOL_SIZE", "CommittingWriter", "EpochCommits", "Replacing", "StagedWriter", "Staging", "commits_of"]
 
 SPOOL_SIZE = text_option(
     "sink.spool.max-size",
@@ -142,7 +142,7 @@ class StagedWriter(Generic[T]):
 
     def publish(self, committable: Any) -> None:
         self._begin()
-        for number, texts in _read(committable):
+        for number, texts in commits_of(committable):
             if number > self._done:
                 self._commit(number, texts)
             while self._open and self._open[0][0] <= number:
@@ -151,7 +151,7 @@ class StagedWriter(Generic[T]):
     def recover(self, committables: Sequence[Any]) -> None:
         self._begin()
         assert self._number is not None
-        named = [number for committable in committables for number, _ in _read(committable)]
+        named = [number for committable in committables for number, _ in commits_of(committable)]
         if named and min(named) > 1 and not self._done:
             raise ConnectorError(
                 f"{self._name} has none of the {min(named) - 1} commits that the job has made before its checkpoint",
@@ -272,7 +272,7 @@ class Replacing(StagedWriter[T]):
         super().recover([c for c in committables if "held" not in c])
 
 
-def _read(committable: Any) -> list[tuple[int, list[str]]]:
+def commits_of(committable: Any) -> list[tuple[int, list[str]]]:
     """The commits that a checkpoint names; raises ConnectorError E3113 when it names none that this could have made."""
     try:
         found = [(int(number), list(map(str, texts))) for number, texts in committable["commits"]]

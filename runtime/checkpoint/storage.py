@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-__all__ = ["Damage", "NewFile", "Storage"]
+__all__ = ["Damage", "NewFile", "Storage", "below"]
 
 
 class Damage(Exception):
@@ -104,3 +104,9 @@ class Storage(Protocol):
     def delete_folder(self, path: str) -> None:
         """The folder, which has no files, is gone."""
         ...
+
+
+def below(folder: str, name: str) -> str:
+    """A folder in a folder, which may be a URI with options behind a question mark."""
+    head, mark, options = folder.partition("?") if "://" in folder else (folder, "", "")
+    return f"{head.rstrip('/')}/{name}{mark}{options}"

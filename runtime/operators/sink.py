@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from runtime.spi.writer import (
     DistributedWriter,
     FencedWriter,
     RevertibleWriter,
+    TaskCommitter,
     TaskWriter,
     TimeListener,
 )
@@ -77,11 +78,7 @@ class SinkOperator(Operator):
         if self._timed is not None:
             self._timed.advance_time(time.processing_time, time.watermark)
         if batch is not None and len(batch):
-            batch = self._enforce_not_null(batch)
-        if batch is not None and len(batch):
-            self.has_half_epoch = True
-            self._writer.write(batch)
-            self.rows_written += len(batch)
+            self.write_piece(batch)
 
     @property
     def buffered(self) -> Sequence[ChangelogBatch]:
@@ -91,6 +88,24 @@ class SinkOperator(Operator):
     def task_writer(self) -> TaskWriter | None:
         """What writes for it in another process; None when the writer takes nothing from there."""
         return self._writer.task_writer() if isinstance(self._writer, DistributedWriter) else None
+
+    def commit_in_tasks(self, count: int, carry_out: Callable[[Sequence[Callable[[], object]]], object]) -> None:
+        """Tasks may carry out commits: see `TaskCommitter`."""
+        if isinstance(self._writer, TaskCommitter):
+            self._writer.commit_in_tasks(count, carry_out)
+
+    @property
+    def takes_pieces(self) -> bool:
+        """Whether rows of an epoch may be given before its time is told."""
+        return self._timed is None
+
+    def write_piece(self, batch: ChangelogBatch) -> None:
+        """Rows of the epoch at hand, between what was written elsewhere."""
+        batch = self._enforce_not_null(batch)
+        if len(batch):
+            self.has_half_epoch = True
+            self._writer.write(batch)
+            self.rows_written += len(batch)
 
     def adopt(self, written: Any, rows: int) -> None:
         """Rows that were written elsewhere are those of the epoch at hand."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from runtime.checkpoint.storage import below
 from runtime.core.errors import SparkError, SqlEngineError
 from runtime.core.key_group import MOST_TASKS
 from runtime.core.logs import Log
@@ -14,7 +15,6 @@ from runtime.core.options import Options
 from runtime.plan.nodes import PhysicalNode
 from runtime.spark import shipping
 from runtime.spark.continuous import Continuous, continuous_of, cores, obstacle, slots
-from runtime.spark.epoch_log import below
 from runtime.spark.options import MODE, RESIDENT, STATE_DIR
 from runtime.spark.resident import run_in_resident, save_in_resident
 from runtime.spark.session import is_remote, package_root, reached, temporary_place
@@ -23,6 +23,7 @@ from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from runtime.tasks.versions import StateFolder
+from runtime.tasks.working import WorkStage
 
 __all__ = ["Cluster", "staging_place"]
 
@@ -171,7 +172,7 @@ class SparkTasks:
         with self._continuous.job_of_ours():
             return self._run(stages, given)
 
-    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def aside(self, stages: Sequence[SaveStage | WorkStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         """By long-lived tasks beside their phases, or as one Spark job. Raises as `run`."""
         if self._continuous is None:
             return self._run(stages, given)
@@ -184,7 +185,9 @@ class SparkTasks:
         with self._continuous.job_of_ours():
             return self._run(stages, given)
 
-    def _run(self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def _run(
+        self, stages: Sequence[Stage | ReadStage | SaveStage | WorkStage], given: Sequence[Sequence[Record]]
+    ) -> list[Record]:
         """One Spark job.
 
         Raises:

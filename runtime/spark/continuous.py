@@ -34,6 +34,7 @@ from runtime.tasks.reading import ReadStage
 from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
+from runtime.tasks.working import WorkStage
 
 __all__ = ["Continuous", "continuous_of", "cores", "obstacle", "slots"]
 
@@ -160,7 +161,10 @@ class Continuous:
         return [] if self._crew is None else list(self._crew.pids.values())
 
     def run(
-        self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]], options: Options
+        self,
+        stages: Sequence[Stage | ReadStage | SaveStage | WorkStage],
+        given: Sequence[Sequence[Record]],
+        options: Options,
     ) -> list[Record] | None:
         """See `Tasks.run`. None when there can be no crew now.
 
@@ -193,7 +197,7 @@ class Continuous:
                 " 'spark.executor.memoryOverhead', or lower 'sqlengine.epoch.max-rows'",
             )
 
-    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record] | None:
+    def aside(self, stages: Sequence[SaveStage | WorkStage], given: Sequence[Sequence[Record]]) -> list[Record] | None:
         """See `Tasks.aside`. None when there is no crew, or it ends meanwhile."""
         crew = self._crew
         if crew is None:

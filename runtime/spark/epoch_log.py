@@ -37,7 +37,7 @@ from runtime.core.errors import CheckpointError, ConnectorError
 from runtime.core.schema import Schema
 from runtime.spi.sink import Delivery
 
-__all__ = ["EpochLog", "EpochLogSink", "below", "put_part", "write_part"]
+__all__ = ["EpochLog", "EpochLogSink", "put_part", "write_part"]
 
 _NAME = "log"
 _FORGOTTEN = "forgotten"
@@ -57,12 +57,6 @@ def _epoch_of(name: str) -> int:
     if found is None or int(found[1]) < 1:
         raise ValueError(f"{name[:80]!r} is no file of an epoch")
     return int(found[1])
-
-
-def below(folder: str, name: str) -> str:
-    """A folder in a folder, which may be a URI with options behind a question mark."""
-    head, mark, options = folder.partition("?") if "://" in folder else (folder, "", "")
-    return f"{head.rstrip('/')}/{name}{mark}{options}"
 
 
 class EpochLog:

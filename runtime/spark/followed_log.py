@@ -19,10 +19,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from runtime.checkpoint.storage import Damage, Storage
+from runtime.checkpoint.storage import Damage, Storage, below
 from runtime.checkpoint.store import storage_at
 from runtime.core.errors import ConnectorError, SparkError
-from runtime.spark.epoch_log import EpochLog, below
+from runtime.spark.epoch_log import EpochLog
 
 __all__ = ["FollowedLog", "Talk", "watched"]
 

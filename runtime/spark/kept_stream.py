@@ -17,11 +17,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.checkpoint.storage import below
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
 from runtime.core.strict_json import counts_of
 from runtime.spark.chunks import into_files
-from runtime.spark.epoch_log import EpochLog, below, put_part, write_part
+from runtime.spark.epoch_log import EpochLog, put_part, write_part
 from runtime.spark.frame_readers import RowsOf
 from runtime.spark.session import is_remote, reached
 

@@ -22,6 +22,7 @@ from runtime.tasks.shipping import loads
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from runtime.tasks.versions import StateFolder
+from runtime.tasks.working import WorkStage
 
 __all__ = ["SimulatedCluster"]
 
@@ -50,13 +51,15 @@ class SimulatedCluster:
     def state_place(self, options: Options) -> str:
         return temporary_place("simulated")
 
-    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def aside(self, stages: Sequence[SaveStage | WorkStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         """In another thread, with a chance of its own: what happens in this one does not depend on it."""
         beside = SimulatedCluster(None)
         beside._chance = self._aside
         return beside.run(stages, given)
 
-    def run(self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def run(
+        self, stages: Sequence[Stage | ReadStage | SaveStage | WorkStage], given: Sequence[Sequence[Record]]
+    ) -> list[Record]:
         count = len(given)
         parts: list[list[Any]] = [[[tuple(record) for record in part]] for part in given]
         for number, stage in enumerate(stages):
@@ -70,7 +73,7 @@ class SimulatedCluster:
         return []
 
     def _attempts(
-        self, stage: Stage | ReadStage | SaveStage, partition: int, records: list[Any]
+        self, stage: Stage | ReadStage | SaveStage | WorkStage, partition: int, records: list[Any]
     ) -> list[list[tuple[int, Any]]]:
         """What each attempt of a task gives."""
         found: list[list[tuple[int, Any]]] = []
@@ -79,7 +82,7 @@ class SimulatedCluster:
             self.repeated += bool(found)
             if self._happens(0.2):
                 stage.forget()
-            shipped: Stage | ReadStage | SaveStage = loads(dumps(stage))
+            shipped: Stage | ReadStage | SaveStage | WorkStage = loads(dumps(stage))
             given = loads(pickle.dumps(records))
             found.append(list(shipped(partition, iter(given))))
         return found

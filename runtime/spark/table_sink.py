@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.checkpoint.storage import below
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import CheckpointError, SparkError
 from runtime.core.schema import Schema
 from runtime.core.types import TypeRoot
-from runtime.spark.epoch_log import below
 from runtime.spark.staged_rows import StagedRows, frame_of_files
 from runtime.spark.table_commits import Commits, FileCommits
 from runtime.spi.sink import Delivery

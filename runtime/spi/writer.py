@@ -5,7 +5,7 @@ The engine finds the additional protocols with `isinstance`: a writer has an abi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from runtime.core.changelog import ChangelogBatch
@@ -18,6 +18,7 @@ __all__ = [
     "FencedWriter",
     "RevertibleWriter",
     "SinkWriter",
+    "TaskCommitter",
     "TaskWriter",
     "TimeListener",
 ]
@@ -122,7 +123,8 @@ class TaskWriter(Protocol):
 
     def write(self, batch: ChangelogBatch) -> Any:
         """Changes are durable and hidden when this returns; gives what `DistributedWriter.adopt` takes. It may be called
-        twice for the same changes: what is never adopted is never seen."""
+        twice for the same changes: what is never adopted is never seen. None: it cannot be done here, and the writer gets
+        the changes itself."""
         ...
 
 
@@ -137,6 +139,22 @@ class DistributedWriter(Protocol):
     def adopt(self, written: Any) -> None:
         """What a task has written belongs to the current epoch, as if `write` had got its changes: after all that it has
         got so far, before what it gets next."""
+        ...
+
+
+@runtime_checkable
+class TaskCommitter(Protocol):
+    """A writer that can have `publish` and `recover` done in pieces, in the tasks of a cluster. Where nobody calls this it
+    does them itself."""
+
+    def commit_in_tasks(self, count: int, carry_out: Callable[[Sequence[Callable[[], object]]], object]) -> None:
+        """Called before all else.
+
+        Args:
+            count: how many tasks there are.
+            carry_out: has tasks call functions, which can be pickled and give nothing, and waits until all are done. One
+                of them may be called again, and twice at a time. Raises what one has raised.
+        """
         ...
 
 

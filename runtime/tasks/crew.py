@@ -35,6 +35,7 @@ from runtime.tasks.reading import ReadStage
 from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
+from runtime.tasks.working import WorkStage
 
 __all__ = ["Crew", "CrewLost", "Started"]
 
@@ -155,7 +156,7 @@ class Crew:
         return not self._waiting
 
     def carry_out(
-        self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]]
+        self, stages: Sequence[Stage | ReadStage | SaveStage | WorkStage], given: Sequence[Sequence[Record]]
     ) -> list[Record]:
         """The stages one after another, from the records of each partition on. Gives the records of the last one.
 
@@ -189,7 +190,7 @@ class Crew:
             found[link.number] = answer
         return [Record(*fields) for member in sorted(found) for fields in found[member].found]
 
-    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def aside(self, stages: Sequence[SaveStage | WorkStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         """A stage that members carry out beside phases, from any thread.
 
         Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from runtime.checkpoint.away import Target
@@ -34,11 +34,13 @@ from runtime.tasks.remote import RemoteOperator
 from runtime.tasks.saved_away import SavedAway
 from runtime.tasks.saving import SaveStage
 from runtime.tasks.shipping import loads
-from runtime.tasks.sinks import adopt, row_writers
+from runtime.tasks.sinks import RowWriter, commit_in_tasks, row_writers
 from runtime.tasks.sources import SourcesInTasks, in_folder
 from runtime.tasks.stage import Stage
+from runtime.tasks.taking import take_written
 from runtime.tasks.task import Record, Report, Version, raised
 from runtime.tasks.wire import decode, divide, encode
+from runtime.tasks.working import WorkStage, shared_out
 
 __all__ = ["Divided", "divided_dataflow"]
 
@@ -91,6 +93,7 @@ class Divided:
         self.cold_starts = 0
         self._of_functions: dict[int, list[FunctionFigure]] = {}
         self._tasks: Tasks | None = None
+        self._writers: Mapping[int, tuple[RowWriter, ...]] = {}
         self._program = ""
         self._nodes: dict[str, PhysicalNode] = {}
         self._kept = Kept(lambda name: self._shadow(self._nodes[name], name), lambda: self._open().folder)
@@ -121,6 +124,7 @@ class Divided:
         self._in_tasks = SourcesInTasks(nodes, readers, self._options, self._functions, self._time_zone, self._executor)
         inputs = [v.inputs for v in vertices]
         self._layout = lay_out(nodes, inputs, flow.roots, self._in_tasks.chained, look_up=self._looks_up)
+        commit_in_tasks(vertices, self._options, self.partitions, self._carry_out)
         self._kept.begin(self._layout, [v.name for v in vertices], self.partitions)
         self._with_clock = {
             phase for phase in self._layout.phases if any(nodes[v].follows_clock for v in self._layout.vertices(phase))
@@ -154,6 +158,7 @@ class Divided:
             vertices = self._flow.vertices
             nodes = tuple(v.node for v in vertices)
             tasks = self._tasks = self._executor.open(self._options, nodes)
+            self._writers = row_writers(vertices, self._layout, self._flow.roots, self._options)
             program = Program(
                 without_tables(nodes),
                 tuple(v.name for v in vertices),
@@ -166,7 +171,7 @@ class Divided:
                 self._job,
                 tasks.folder.place,
                 self._checked,
-                row_writers(vertices, self._layout, self._flow.roots, self._options),
+                self._writers,
             )
             self._program = tasks.folder.write("program", tasks.dumps(program))
         return self._tasks
@@ -211,6 +216,14 @@ class Divided:
         """Tasks write their shares of a checkpoint, while epochs go on."""
         tasks = self._open()
         return tasks.aside([SaveStage(tasks.folder.place, self._program, target)], given)
+
+    def _carry_out(self, works: Sequence[Callable[[], object]]) -> None:
+        """Tasks call functions. Raises what one of them has raised."""
+        tasks = self._open()
+        given = shared_out(works, self.partitions, tasks.dumps)
+        errors = tasks.aside([WorkStage(tasks.folder.place, self._program)], given)
+        if errors:
+            raise raised(errors)
 
     # --- an epoch
 
@@ -342,14 +355,15 @@ class Divided:
             raise raised(errors)
         vertices = self._flow.vertices
         outputs: dict[int, list[Record]] = {}
+        written = [r for r in records if r.kind == "written"]
         reports: list[Report] = []
         for record in records:
             if record.kind == "out":
                 outputs.setdefault(record.number, []).append(record)
-            elif record.kind == "written":
-                adopt(vertices[record.number], *loads(record.payload))
             elif record.kind == "report":
                 reports.append(loads(record.payload))
+        if written:
+            take_written(vertices, self._writers, written, outputs)
         for number, found in outputs.items():
             batches = [decode(r.payload) for r in sorted(found, key=lambda r: r.partition)]
             vertices[number].output = ChangelogBatch.concat(batches)

@@ -18,6 +18,7 @@ from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from runtime.tasks.versions import StateFolder
+from runtime.tasks.working import WorkStage
 
 __all__ = ["Executor", "Tasks"]
 
@@ -45,7 +46,7 @@ class Tasks(Protocol):
         """
         ...
 
-    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def aside(self, stages: Sequence[SaveStage | WorkStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         """As `run`, from any thread, while that goes on in another one. There is no exchange."""
         ...
 

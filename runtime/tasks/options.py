@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.core.options import bool_option, text_option
+from runtime.core.options import bool_option, int_option, text_option
 
-__all__ = ["LOOK_UP_IN_TASKS", "PROCESSES_DIR", "READ_IN_TASKS", "WRITE_IN_TASKS"]
+__all__ = ["LOOK_UP_IN_TASKS", "PROCESSES_DIR", "READ_IN_TASKS", "WRITE_IN_TASKS", "WRITTEN_ROWS"]
 
 LOOK_UP_IN_TASKS = bool_option(
     "sqlengine.spark.look-up-in-tasks",
@@ -28,4 +28,10 @@ WRITE_IN_TASKS = bool_option(
     "sqlengine.spark.write-in-tasks",
     True,
     "whether tasks write rows for sinks themselves, where the sink can take that and an epoch has many",
+)
+WRITTEN_ROWS = int_option(
+    "sqlengine.spark.write-in-tasks.min-rows",
+    20_000,
+    "the rows of an epoch from which a task writes them for a sink itself; fewer go to the driver, which puts those of many "
+    "epochs into one file",
 )

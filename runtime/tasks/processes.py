@@ -36,6 +36,7 @@ from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from runtime.tasks.versions import StateFolder
 from runtime.tasks.worker import Answer, Work, no_room
+from runtime.tasks.working import WorkStage
 
 __all__ = ["ProcessExecutor"]
 
@@ -254,7 +255,9 @@ class ProcessTasks:
         self._executor = executor
         self.folder = folder
 
-    def run(self, stages: Sequence[Stage | ReadStage | SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def run(
+        self, stages: Sequence[Stage | ReadStage | SaveStage | WorkStage], given: Sequence[Sequence[Record]]
+    ) -> list[Record]:
         place = self.folder.place
         with self._executor.turn():
             try:
@@ -277,7 +280,7 @@ class ProcessTasks:
             finally:
                 clear(place)
 
-    def aside(self, stages: Sequence[SaveStage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def aside(self, stages: Sequence[SaveStage | WorkStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         return self.run(stages, given)
 
     def dumps(self, thing: Any) -> bytes:

@@ -8,7 +8,7 @@ order among tasks, so that the driver writes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.core.changelog import ChangelogBatch
@@ -19,22 +19,23 @@ from runtime.operators.sink import SinkOperator
 from runtime.plan.nodes import SinkExec
 from runtime.spi.writer import TaskWriter
 from runtime.tasks.layout import Layout
-from runtime.tasks.options import WRITE_IN_TASKS
+from runtime.tasks.options import WRITE_IN_TASKS, WRITTEN_ROWS
 
-__all__ = ["RowWriter", "adopt", "row_writers"]
+__all__ = ["RowWriter", "adopt", "commit_in_tasks", "row_writers", "sink_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class RowWriter:
     """What writes an operator's rows for one sink. `not_null`: columns in which there may be no NULL; a batch that has
-    one goes to the driver."""
+    one goes to the driver, as do those of fewer rows than `least`."""
 
     sink: int
     writer: TaskWriter
     not_null: tuple[int, ...]
+    least: int
 
     def takes(self, batch: ChangelogBatch) -> bool:
-        return not any(batch.column(i).null_count for i in self.not_null)
+        return len(batch) >= self.least and not any(batch.column(i).null_count for i in self.not_null)
 
 
 def row_writers(
@@ -46,7 +47,7 @@ def row_writers(
         return found
     for number in layout.to_driver:
         readers = [(n, v) for n, v in enumerate(vertices) if number in v.inputs and layout.placed[n].phase % 2 == 0]
-        writers = [_writer(n, v) for n, v in readers]
+        writers = [_writer(n, v, options.get(WRITTEN_ROWS)) for n, v in readers]
         known = tuple(w for w in writers if w is not None)
         if number not in roots and known and len(known) == len(writers) and _in_order(number, vertices, layout):
             found[number] = known
@@ -63,18 +64,36 @@ def _in_order(number: int, vertices: Sequence[Vertex], layout: Layout) -> bool:
 
 def adopt(vertex: Vertex, written: object, rows: int) -> None:
     """A task has written rows for a sink."""
-    operator = _sink_operator(vertex.operator)
-    assert operator is not None
-    operator.adopt(written, rows)
+    sink_of(vertex).adopt(written, rows)
     vertex.rows_in += rows
 
 
-def _writer(number: int, vertex: Vertex) -> RowWriter | None:
+def commit_in_tasks(
+    vertices: Sequence[Vertex],
+    options: Options,
+    count: int,
+    carry_out: Callable[[Sequence[Callable[[], object]]], object],
+) -> None:
+    """Sinks may have tasks carry out their commits."""
+    for vertex in vertices:
+        operator = _sink_operator(vertex.operator)
+        if operator is not None and options.get(WRITE_IN_TASKS):
+            operator.commit_in_tasks(count, carry_out)
+
+
+def sink_of(vertex: Vertex) -> SinkOperator:
+    """The operator of a sink."""
+    operator = _sink_operator(vertex.operator)
+    assert operator is not None
+    return operator
+
+
+def _writer(number: int, vertex: Vertex, least: int) -> RowWriter | None:
     node, operator = vertex.node, _sink_operator(vertex.operator)
     if operator is None or not isinstance(node, SinkExec):
         return None
     writer = operator.task_writer()
-    return None if writer is None else RowWriter(number, writer, tuple(node.not_null))
+    return None if writer is None else RowWriter(number, writer, tuple(node.not_null), least)
 
 
 def _sink_operator(operator: Operator | None) -> SinkOperator | None:

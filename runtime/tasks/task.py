@@ -51,21 +51,19 @@ __all__ = [
     "run_stage",
 ]
 
-WRITTEN_ROWS = 20_000
-"""Fewer rows of a task than this go to the driver, which puts those of many epochs into one file."""
-
 
 class Record(NamedTuple):
     """What passes between tasks and the driver.
 
     `kind`: `version` what a task goes on from, `save` what it is to write of a checkpoint, `saved` what it has written,
-    `edge` changes on an edge, `out` changes for the driver, `filed` changes of a source that lie in files, `written` what a
-    task has written for a sink, `report` what a task did, `error` why it could not. `number`: of the stage, of the edge, or
-    of the operator. `partition`: where it comes from. `payload`: a pickled `Version`, pickled parts of a checkpoint, an Arrow
-    stream of changes, pickled names of files, a pickled `Report`, or a pickled error.
+    `work` a function to call, `edge` changes on an edge, `out` changes for the driver, `filed` changes of a source that lie
+    in files, `written` what a task has written for a sink, `report` what a task did, `error` why it could not. `number`: of
+    the stage, of the edge, or of the operator. `partition`: where it comes from. `payload`: a pickled `Version`, pickled
+    parts of a checkpoint, a pickled function, an Arrow stream of changes, pickled names of files, a pickled `Report`, or a
+    pickled error.
     """
 
-    kind: Literal["version", "save", "saved", "edge", "out", "filed", "written", "report", "error"]
+    kind: Literal["version", "save", "saved", "work", "edge", "out", "filed", "written", "report", "error"]
     number: int
     partition: int
     payload: bytes
@@ -346,10 +344,12 @@ def _sent(
     """An operator's changes, for each edge and for the driver."""
     found: list[tuple[int, Record]] = []
     writers = program.writers.get(number, ())
-    if writers and len(output) >= WRITTEN_ROWS and all(w.takes(output) for w in writers):
+    takes = writers and all(w.takes(output) for w in writers)
+    written = [(w.sink, w.writer.write(output)) for w in writers] if takes else []
+    if written and all(names is not None for _, names in written):
         found += [
-            (partition, Record("written", w.sink, partition, pickle.dumps((w.writer.write(output), len(output)))))
-            for w in writers
+            (partition, Record("written", sink, partition, pickle.dumps((names, len(output)))))
+            for sink, names in written
         ]
     elif number in program.layout.to_driver:
         found.append((partition, Record("out", number, partition, encode(output))))

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from runtime.checkpoint.storage import below
 from runtime.core.errors import ConnectorError, OptionError, SqlEngineError, UnsupportedError
 from runtime.local.job import Job
 from runtime.spark import data_source
 from runtime.spark.data_source import spark_schema
-from runtime.spark.epoch_log import EpochLog, EpochLogSink, below
+from runtime.spark.epoch_log import EpochLog, EpochLogSink
 from runtime.spark.followed_log import FollowedLog, watched
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from sqlengine.table_api.code import name_sql

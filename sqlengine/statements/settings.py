@@ -32,7 +32,7 @@ from runtime.operators.operator import PIECE_MAX_ROWS
 from runtime.plan.parts import ASYNC_LOOKUP_OPTIONS
 from runtime.spark.options import CONTROL_PORT, MODE, RESIDENT, STATE_DIR
 from runtime.state.backend import BACKEND_OPTIONS
-from runtime.tasks.options import LOOK_UP_IN_TASKS, PROCESSES_DIR, READ_IN_TASKS, WRITE_IN_TASKS
+from runtime.tasks.options import LOOK_UP_IN_TASKS, PROCESSES_DIR, READ_IN_TASKS, WRITE_IN_TASKS, WRITTEN_ROWS
 from sqlengine.api.result import Result
 from sqlengine.bind.hints import IGNORE_HINTS
 from sqlengine.bind.session import MATCH_SEMANTICS
@@ -67,6 +67,7 @@ TARGET_OPTIONS = (
     LOOK_UP_IN_TASKS,
     READ_IN_TASKS,
     WRITE_IN_TASKS,
+    WRITTEN_ROWS,
     PROCESSES_DIR,
 )
 

@@ -26,28 +26,50 @@ ROWS = 300 * (KILLS + 2)
 
 def table(name: str, servers: str) -> str:
     return (
-        f"CREATE TABLE {name} (id INT, n INT) WITH ('connector' = 'kafka', 'topic' = '{name}', 'format' = 'json', "
+        f"CREATE TABLE `{name}` (id INT, n INT) WITH ('connector' = 'kafka', 'topic' = '{name}', 'format' = 'json', "
         f"'properties.bootstrap.servers' = '{servers}', 'scan.startup.mode' = 'earliest-offset', "
         "'scan.bounded.mode' = 'latest-offset', 'sink.delivery-guarantee' = 'exactly-once', "
-        "'sink.transactional-id-prefix' = 'test', 'properties.fetch.wait.max.ms' = '10');"
+        f"'sink.transactional-id-prefix' = '{name}', 'properties.fetch.wait.max.ms' = '10');"
     )
 
 
-def test_a_killed_job_writes_each_row_once(kafka_servers: str, tmp_path: Path, warm: WarmProcess) -> None:
+def upserted(name: str, servers: str) -> str:
+    """The same with a key."""
+    return (
+        table(name, servers)
+        .replace("(id INT, n INT)", "(id INT, n BIGINT, PRIMARY KEY (id) NOT ENFORCED)")
+        .replace("'kafka'", "'upsert-kafka'")
+        .replace("'format'", "'key.format' = 'json', 'value.format'")
+        .replace("'scan.startup.mode' = 'earliest-offset', ", "")
+    )
+
+
+@pytest.mark.parametrize("target", ["local", "processes"])
+def test_a_killed_job_writes_each_row_once(kafka_servers: str, tmp_path: Path, warm: WarmProcess, target: str) -> None:
+    """In processes these write the rows, and commit them."""
     servers = kafka_servers
+    given, out = f"given-{target}", f"made-{target}"
     admin = AdminClient({"bootstrap.servers": servers})
-    made = admin.create_topics([NewTopic(t, 2, 1) for t in ("given", "made")])
+    made = admin.create_topics([NewTopic(t, 2, 1) for t in (given, out)])
     assert all(done.result(60) is None for done in made.values())
     producer = Producer({"bootstrap.servers": servers})
     for number in range(ROWS):
-        producer.produce("given", json.dumps({"id": number, "n": 1}), partition=number % 2)
+        producer.produce(given, json.dumps({"id": number, "n": 1}), partition=number % 2)
     assert producer.flush(60) == 0
-    tables = table("given", servers) + table("made", servers)
-    (tmp_path / "job.sql").write_text(f"{tables} INSERT INTO made SELECT id, n + 1 FROM given;")
+    tables = table(given, servers) + table(out, servers)
+    if target == "local":
+        job = f"{tables} INSERT INTO `{out}` SELECT id, n + 1 FROM `{given}`;"
+    else:
+        job = f"{table(given, servers)} {upserted(out, servers)} "
+        job += f"INSERT INTO `{out}` SELECT id, COUNT(*) + MAX(n) FROM `{given}` GROUP BY id;"
+    (tmp_path / "job.sql").write_text(job)
     options = {
+        "execution.target": target,
+        "parallelism.default": "2",
+        "sqlengine.spark.write-in-tasks.min-rows": "2",
         "execution.checkpointing.dir": str(tmp_path / "state"),
         "execution.checkpointing.interval": "5 ms",
-        "sqlengine.epoch.max-rows": "4",
+        "sqlengine.epoch.max-rows": "4" if target == "local" else "120",
     }
     arguments = ["run", str(tmp_path / "job.sql"), *(p for k, v in options.items() for p in ("-D", f"{k}={v}"))]
     rng = random.Random(FIRST_SEED)
@@ -67,6 +89,9 @@ def test_a_killed_job_writes_each_row_once(kafka_servers: str, tmp_path: Path, w
     assert killed == KILLS
     with TableEnvironment.create() as t_env:
         t_env.execute_script(tables)
-        rows = t_env.execute_sql("SELECT id, n FROM made").to_arrow().to_pylist()
+        rows = t_env.execute_sql(f"SELECT id, n FROM `{out}`").to_arrow().to_pylist()
     assert sorted((row["id"], row["n"]) for row in rows) == [(number, 2) for number in range(ROWS)]
+    groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
+    lanes = [name for name in groups if name.startswith(out) and name.endswith(("-0", "-1"))]
+    assert len(lanes) == (2 if target == "processes" else 0)
     print(f"{killed} kills")

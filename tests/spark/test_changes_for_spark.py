@@ -10,9 +10,10 @@ import pytest
 from pyarrow import fs
 
 from runtime.checkpoint.object_storage import ObjectStorage
+from runtime.checkpoint.storage import below
 from runtime.core.errors import ConnectorError, OptionError, UnsupportedError
 from runtime.spark import epoch_log
-from runtime.spark.epoch_log import EpochLog, below
+from runtime.spark.epoch_log import EpochLog
 from sqlengine.spark_source import SparkQuery
 
 SCRIPT = """CREATE TABLE t (k INT, v BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1000', 'seed' = '1',

@@ -18,7 +18,6 @@ from runtime.core.types import BIGINT
 from runtime.spark.epoch_log import EpochLog, EpochLogSink, write_part
 from runtime.spark.simulated import SimulatedCluster
 from runtime.spi.registry import ConnectorFactory
-from runtime.tasks import task
 from sqlengine.api.environment import TableEnvironment
 
 SCHEMA = Schema.of(("n", BIGINT))
@@ -277,10 +276,10 @@ def test_an_epoch_names_parts_alone(tmp_path: Path, named: str) -> None:
         made.show(made_up)
 
 
-def test_tasks_write_parts_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_write_parts_of_a_job(tmp_path: Path) -> None:
     """Of changes, too: all of a row are in the parts of one task, in order."""
-    monkeypatch.setattr(task, "WRITTEN_ROWS", 5)
     options = {"execution.target": "spark", "parallelism.default": "3", "sqlengine.epoch.max-rows": "300"}
+    options["sqlengine.spark.write-in-tasks.min-rows"] = "5"
     with TableEnvironment.create(options) as t_env:
         t_env.session.target.cluster = SimulatedCluster(2)
         factory = ConnectorFactory(

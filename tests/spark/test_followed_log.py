@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from runtime.checkpoint.storage import below
 from runtime.core.errors import CheckpointError, ConnectorError, OptionError, SparkError
 from runtime.spark.data_source import whole_log
-from runtime.spark.epoch_log import EpochLog, below
+from runtime.spark.epoch_log import EpochLog
 from runtime.spark.followed_log import FollowedLog, Talk, watched
 from sqlengine.spark.streaming import LogQuery
 

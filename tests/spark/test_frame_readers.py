@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from runtime.checkpoint.storage import below
 from runtime.core.errors import SparkError
 from runtime.core.schema import Field, Schema
 from runtime.core.types import from_arrow
 from runtime.spark.chunks import Chunk
-from runtime.spark.epoch_log import EpochLog, below, write_part
+from runtime.spark.epoch_log import EpochLog, write_part
 from runtime.spark.frame_readers import FiledFrame, FrameReader, RowsOf
 from runtime.spark.kept_stream import KeptStream
 from runtime.tasks.versions import StateFolder

@@ -15,7 +15,7 @@ from runtime.core.secrets import is_secret
 from runtime.local.dataflow import Vertex
 from runtime.local.job import Job
 from runtime.spark.session import spark_session
-from runtime.tasks import divided
+from runtime.tasks import divided, taking
 from runtime.tasks.divided import Divided
 from runtime.tasks.sinks import adopt as real_adopt
 from runtime.tasks.stage import Stage
@@ -117,7 +117,7 @@ def test_tasks_read_a_source_and_write_a_sink(spark: Any, tmp_path: Path, monkey
         adopted.append(rows)
         real_adopt(vertex, written, rows)
 
-    monkeypatch.setattr(divided, "adopt", adopt)
+    monkeypatch.setattr(taking, "adopt", adopt)
     published: list[list[str]] = []
     for session in (None, spark):
         folder = tmp_path / f"on {session is not None}"

@@ -15,7 +15,7 @@ from runtime.local.job_metrics import job_samples
 from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import SinkExec, SourceExec
 from runtime.spark.simulated import SimulatedCluster
-from runtime.tasks import divided, task, task_inputs
+from runtime.tasks import divided, taking, task_inputs
 from runtime.tasks.divided import Divided
 from runtime.tasks.sinks import adopt as real_adopt
 from runtime.tasks.task_inputs import TaskInputs
@@ -173,7 +173,6 @@ def test_tasks_read_sources_and_write_sinks(
     # So that small epochs go the way of large ones: parts of a split, files, a stage of filters.
     monkeypatch.setattr(divided, "PREFIX_ROWS", 10)
     monkeypatch.setattr(task_inputs, "_LEAST_ROWS", 20)
-    monkeypatch.setattr(task, "WRITTEN_ROWS", 5)
     adopted: dict[str, int] = {}
 
     def adopt(vertex: Vertex, written: object, rows: int) -> None:
@@ -181,8 +180,8 @@ def test_tasks_read_sources_and_write_sinks(
         adopted[vertex.node.name] = adopted.get(vertex.node.name, 0) + rows
         real_adopt(vertex, written, rows)
 
-    monkeypatch.setattr(divided, "adopt", adopt)
-    options = {"sqlengine.spark.read-in-tasks": "true"}
+    monkeypatch.setattr(taking, "adopt", adopt)
+    options = {"sqlengine.spark.read-in-tasks": "true", "sqlengine.spark.write-in-tasks.min-rows": "5"}
     run(tmp_path, SimulatedCluster(seed), until=4, **options, **{"parallelism.default": 3})
     run(tmp_path, None, until=6)
     job = run(tmp_path, SimulatedCluster(seed), **options, **{"parallelism.default": 2})

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from test_recovery import INSERT, Stopped, environment, expected, published, stop_after
+import test_recovery
+from test_recovery import INSERT, Stopped, expected, published, stop_after
 
 from runtime.core.errors import CheckpointError, FencedError
 from runtime.local.job import Job
 from runtime.spark.simulated import SimulatedCluster
-from runtime.tasks import task
 from runtime.tasks.divided import divided_dataflow
 from sqlengine import TableEnvironment
 from sqlengine.database.targets import JobTarget
@@ -21,6 +21,7 @@ from sqlengine.database.targets import JobTarget
 __all__ = ["expected"]
 DIR = "execution.checkpointing.dir"
 TAKE_OVER = {"sqlengine.restore.take-over": "true"}
+ROWS = "sqlengine.spark.write-in-tasks.min-rows"
 KEPT = """CREATE TABLE kept (auction BIGINT, price BIGINT)
 WITH ('connector' = 'filesystem', 'path' = '{out}', 'format' = 'csv')"""
 BIDS = "SELECT bid.auction, bid.price FROM nexmark WHERE event_type = {kind}"
@@ -32,7 +33,10 @@ def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "spark":
         made = partial(divided_dataflow, executor=SimulatedCluster(7))
         monkeypatch.setattr(JobTarget, "dataflow", lambda *_: made)
-        monkeypatch.setattr(task, "WRITTEN_ROWS", 20)
+
+
+def environment(folder: Path, **more: str) -> TableEnvironment:
+    return test_recovery.environment(folder, **{ROWS: "20", **more})
 
 
 def stopped(folder: Path, epochs: int) -> None:
