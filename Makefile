@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 
-.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz fuzz-server faults spark-faults soak bench bench-peers bench-server bench-spark wheel installed clean
+.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz fuzz-server faults server-kills spark-faults soak bench bench-peers bench-server bench-spark wheel installed clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ KILLS ?= 50
 faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=10000 KILLS=50), others each time
 	@echo "seed $(SEED)"
 	FAULT_SEEDS=$(N) FAULT_KILLS=$(KILLS) FAULT_FIRST_SEED=$(SEED) $(BIN)/python -m pytest -n 2 -s --timeout 0 tests/faults
+
+server-kills: $(READY) ## a server under load killed KILLS times (KILLS=200): what it has acknowledged is there
+	SERVER_KILLS=$(if $(filter file,$(origin KILLS)),200,$(KILLS)) FAULT_FIRST_SEED=$(SEED) $(BIN)/python -m pytest -n 0 -s --timeout 0 tests/faults/test_server_kills.py
 
 spark-faults: $(READY) ## processes of a standalone Spark killed at random, each kind KILLS times (KILLS=20 EVENTS=10000000); needs Java 17
 	SPARK_FAULTS=$(if $(filter file,$(origin KILLS)),20,$(KILLS)) SPARK_EVENTS=$(or $(EVENTS),10000000) $(BIN)/python -m pytest -n 0 -s --timeout 0 tests/spark/test_killed_at_random.py

@@ -41,6 +41,11 @@ class WarmProcess:
         self._process.stdin.write(json.dumps([arguments, str(log)]).encode() + b"\n")
         self._child = int(self._line())
 
+    @property
+    def number(self) -> int:
+        """Of the process that was started last."""
+        return self._child
+
     def ended(self, seconds: float) -> bool:
         """Whether it has ended, within so many seconds."""
         return bool(select.select([self._process.stdout], [], [], seconds)[0])
