@@ -90,7 +90,7 @@ class Scan(LogicalNode):
 
     `keys`: unique keys of the table (declared PRIMARY KEY first), as column ids. `lookup` is the same table as a lookup
     table when its connector can be asked by key, else None; a table that can only be looked up has `table` None.
-    `measured`: what ANALYZE TABLE found. `idle_timeout`, `alignment` and `splits_in_order` are those of `SourceExec`.
+    `measured`: what ANALYZE TABLE found. `idle_timeout`, `alignment`, `splits_in_order` and `rate_limit` are those of `SourceExec`.
     """
 
     table: SourceTable | None
@@ -101,6 +101,7 @@ class Scan(LogicalNode):
     idle_timeout: int = 0
     alignment: Alignment | None = None
     splits_in_order: bool = False
+    rate_limit: int = 0
     span: Span | None = field(default=None, compare=False)
     measured: TableStatistics | None = field(default=None, compare=False)
 

@@ -58,7 +58,16 @@ def _(plan: n.Scan, run: Lowering, demand: Demand) -> Lowered:
         )
     given = table.changelog_mode
     schema = schema_of(plan.columns)
-    source = SourceExec(table, plan.name, schema, given, plan.idle_timeout, plan.alignment, plan.splits_in_order)
+    source = SourceExec(
+        table,
+        plan.name,
+        schema,
+        given,
+        plan.idle_timeout,
+        plan.alignment,
+        plan.splits_in_order,
+        rate_limit=plan.rate_limit,
+    )
     ids = tuple(c.id for c in plan.columns)
     return Lowered(_as_demanded(plan, table, source, run, demand), ids)
 

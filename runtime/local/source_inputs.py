@@ -68,7 +68,7 @@ class SourceInputs:
 
     Args:
         position: what `position` of an earlier run gave: reading goes on behind it.
-        rows_per_second: the most rows a second, by the clock; 0 is without limit.
+        rows_per_second: the most rows a second, by the clock, also of a source that has a higher limit; 0 is without one.
         coded: text columns may come as Arrow dictionaries (`ChangelogBatch`).
     Raises:
         ConnectorError: at a position of a split that is gone (E3107) or has changed.
@@ -93,7 +93,9 @@ class SourceInputs:
         self._waiting: list[Split] = []
         self._open: list[OpenSplit] = []
         self._last_row_at = clock.now()
-        self._pace = Pace(0 if isinstance(node.table, SupportsStatementChanges) else rows_per_second, clock)
+        rates = [rate for rate in (rows_per_second, node.rate_limit) if rate > 0]
+        told = isinstance(node.table, SupportsStatementChanges)
+        self._pace = Pace(0 if told or not rates else min(rates), clock)
         in_real_time = not node.table.bounded or node.idle_timeout > 0 or self._pace.limited
         self._may_read_ahead = not in_real_time and node.alignment is None
         self._in_shares = isinstance(node.table, SupportsPartitionDiscovery)
@@ -177,10 +179,10 @@ class SourceInputs:
         job is woken, or its clock moves. 0 when nobody knows."""
         if self._finished:
             return None
-        if (self._waiting and len(self._in_turn) == len(self._open)) or self._splits_changed or self._ahead is not None:
-            return 0.0
         if self._pace.room(1) == 0:
             return self._pace.seconds()
+        if (self._waiting and len(self._in_turn) == len(self._open)) or self._splits_changed or self._ahead is not None:
+            return 0.0
         silences = [o.last_row_at for o in self._open if not self._is_idle(o)] if self._open else [self._last_row_at]
         timeout = self.node.idle_timeout
         ends = [moment + timeout for moment in silences if timeout > 0 and not self._silent_since(moment)]

@@ -122,6 +122,7 @@ class _Check(NodeParts):
         match self.node:
             case p.SourceExec(table=table):
                 not_below("idle_timeout", self.node.idle_timeout, 0)
+                not_below("rate_limit", self.node.rate_limit, 0)
                 not_below("reading", self.node.reading, 0)
                 return table.schema.types
             case p.SinkExec(input=source, table=table):

@@ -60,7 +60,7 @@ class SourceExec(PhysicalNode):
     `idle_timeout`: milliseconds without rows after which a split no longer holds back the watermark; 0 never.
     `alignment`: with which other sources it keeps together. `splits_in_order`: its splits are in order of time, so that
     one which is not begun does not hold back the watermark. `reading`: tells those apart that read the same table from
-    positions of their own.
+    positions of their own. `rate_limit`: the most rows that it gives in a second, 0 for all that are there.
     """
 
     table: SourceTable = field(compare=True)
@@ -71,6 +71,7 @@ class SourceExec(PhysicalNode):
     alignment: Alignment | None = field(default=None, metadata=SETTING)
     splits_in_order: bool = field(default=False, metadata=SETTING)
     reading: int = 0
+    rate_limit: int = field(default=0, metadata=SETTING)
 
     table_use = "source"
 
@@ -80,7 +81,8 @@ class SourceExec(PhysicalNode):
         together = ""
         if self.alignment is not None:
             together = f" aligned in group {self.alignment.group} within {self.alignment.max_drift} ms"
-        return f"{self.name} ({', '.join(self.schema.names)}){pushed}{together}"
+        paced = f" at most {self.rate_limit} rows/s" if self.rate_limit else ""
+        return f"{self.name} ({', '.join(self.schema.names)}){pushed}{together}{paced}"
 
     def state(self) -> tuple[StateSpec, ...]:
         return ()

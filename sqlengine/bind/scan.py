@@ -82,6 +82,7 @@ def scan_table(
         table.idle_timeout,
         table.alignment,
         table.splits_in_order,
+        table.rate_limit,
         span=span,
         measured=declared.measured.table() if declared.measured is not None else None,
     )

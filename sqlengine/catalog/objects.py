@@ -249,7 +249,8 @@ class OpenTable:
 
     `source.schema` has the physical columns in declared order and then the wanted metadata columns in declared order,
     under the columns' names and with the declared types. `source` is None when the connector cannot be scanned,
-    `lookup` when it cannot be asked by key. `left_out`: rows of the source that do not count.
+    `lookup` when it cannot be asked by key. `left_out`: rows of the source that do not count. `rate_limit`: of rows a second
+    that are read, 0 without one.
     """
 
     table: CatalogTable
@@ -259,6 +260,7 @@ class OpenTable:
     alignment: Alignment | None = None
     splits_in_order: bool = False
     left_out: SourceTable | None = None
+    rate_limit: int = 0
 
 
 class AskedModel(LookupTable, Protocol):

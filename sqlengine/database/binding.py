@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import sqlengine.database.open_views as _open_views
     import sqlengine.database.past as _past
     import sqlengine.options.lookups as _lookups
+    import sqlengine.options.sources as _sources
     from connectors.absent import AbsentTable
     from connectors.models.table import ModelTable
     from runtime.spi.source import SourceTable
@@ -45,6 +46,7 @@ else:
     _absent_tables = Room("connectors.absent")
     _acting = Room("sqlengine.database.acting")
     _lookups = Room("sqlengine.options.lookups")
+    _sources = Room("sqlengine.options.sources")
     _inferred_tables = Room("sqlengine.database.inferred_tables")
     _models = Room("sqlengine.database.models")
     _open_views = Room("sqlengine.database.open_views")
@@ -309,4 +311,5 @@ class Binding:
                 time.idle_timeout,
                 time.alignment,
                 time.splits_in_order,
+                rate_limit=_sources.read_rate_limit(table, options),
             )

@@ -17,6 +17,7 @@ from sqlengine.catalog.catalog import CONNECTION
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.session import Session
 from sqlengine.options.lookups import LOOKUP_OPTIONS, read_lookup_options
+from sqlengine.options.sources import SOURCE_OPTIONS, read_rate_limit
 from sqlengine.options.watermarks import is_for_connector
 from sqlengine.parse import ddl_nodes as ddl
 
@@ -52,6 +53,7 @@ def check_connector(table: CatalogTable, session: Session, given: Sequence[ddl.O
         _outside.check_outside(session.authority, connector, table.options, span=spans.get("connector"))
     try:
         read_lookup_options(table, {})
+        read_rate_limit(table, {})
     except OptionError as error:
         error.span = _place(error, table, spans)
         raise
@@ -122,6 +124,8 @@ def _check(table: CatalogTable, factory: ConnectorFactory, registry: Registry, s
     names = set(known)
     if any(key.startswith("lookup.") for key in options):
         names.update(option.key for option in LOOKUP_OPTIONS)
+    if any(key.startswith("scan.") for key in options):
+        names.update(option.key for option in SOURCE_OPTIONS)
     check_options(options, names, where, tuple(open_ended))
     _check_values(options, known)
 

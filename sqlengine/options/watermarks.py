@@ -59,8 +59,8 @@ _OF_THE_ENGINE = (
 
 def is_for_connector(key: str) -> bool:
     """Whether a connector is told of an option of a table: not of its own name, and not of what the engine reads itself, about
-    watermarks and lookups."""
-    return key != "connector" and not key.startswith(_OF_THE_ENGINE)
+    watermarks, rates and lookups."""
+    return key not in ("connector", "scan.rate-limit") and not key.startswith(_OF_THE_ENGINE)
 
 
 @dataclass(frozen=True, slots=True)

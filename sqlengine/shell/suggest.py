@@ -16,6 +16,7 @@ from runtime.core.options import Option
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.database.session import Session
 from sqlengine.options.lookups import LOOKUP_OPTIONS
+from sqlengine.options.sources import SOURCE_OPTIONS
 from sqlengine.options.watermarks import WATERMARK_OPTIONS
 from sqlengine.parse.cursor import RESERVED
 from sqlengine.parse.expectations import Expected, expected_after
@@ -275,7 +276,7 @@ class Suggester:
                     yield f"{given['format']}.{option.key}", _about_option(option)
         except SqlEngineError:
             pass  # it is not there, which CREATE TABLE will say
-        for option in (*WATERMARK_OPTIONS, *LOOKUP_OPTIONS):
+        for option in (*SOURCE_OPTIONS, *WATERMARK_OPTIONS, *LOOKUP_OPTIONS):
             yield option.key, _about_option(option)
 
     def _catalog_options(self, given: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -314,7 +315,7 @@ class Suggester:
     def _declared(self, key: str, given: dict[str, str]) -> Option[Any] | None:
         try:
             of_connector = self._session.registry.connectors.get(given.get("connector", "")).options
-            options = [*of_connector, *WATERMARK_OPTIONS, *LOOKUP_OPTIONS]
+            options = [*of_connector, *SOURCE_OPTIONS, *WATERMARK_OPTIONS, *LOOKUP_OPTIONS]
         except SqlEngineError:
             return None
         return next((o for o in options if o.key == key), None)

@@ -17,6 +17,7 @@ from runtime.expr import library
 from runtime.expr.function import AnyFunction, ScalarFunction
 from sqlengine.bind import other_names
 from sqlengine.options.lookups import LOOKUP_OPTIONS
+from sqlengine.options.sources import SOURCE_OPTIONS
 from sqlengine.options.watermarks import WATERMARK_OPTIONS
 from sqlengine.text.functions import is_called_by_name, signature_texts
 from tests.docs.pages import ROOT
@@ -214,6 +215,8 @@ def _table(name: str) -> list[str]:
     if name == "watermarks":
         options: Sequence[Option[object]] = WATERMARK_OPTIONS
         prefix = ""
+    elif name == "sources":
+        options, prefix = SOURCE_OPTIONS, ""
     elif name == "lookups":
         options, prefix = LOOKUP_OPTIONS, ""
     elif name in registry.connectors.names():
