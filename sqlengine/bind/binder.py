@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode, Values
 from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Column, Expr, fresh_column
 from sqlengine.bind.coerce import unify
@@ -23,6 +25,11 @@ from sqlengine.bind.set_ops import bind_set_operation
 from sqlengine.catalog.objects import BindContext, Watermark
 from sqlengine.parse.constant_rows import ConstantRows, values_rows
 from sqlengine.parse.spans import span_of
+
+if TYPE_CHECKING:
+    import sqlengine.bind.common_groups as _common_groups
+else:
+    _common_groups = Room("sqlengine.bind.common_groups")
 
 __all__ = ["BoundQuery", "bind_expression", "bind_query", "bind_values", "bind_watermark_expression", "source_query"]
 
@@ -105,40 +112,32 @@ def bind_watermark_expression(watermark: Watermark, columns: Sequence[Column], c
 
 
 def _with_common_tables(tree: exp.With, env: QueryEnv) -> QueryEnv:
-    names: set[str] = set()
     whole = tree.parent if tree.parent is not None else tree
     uses = Counter(table.name for table in whole.find_all(exp.Table) if len(table.parts) == 1)
+    tables: list[CommonTable] = []
+    around = env
     for table in tree.expressions:
         name = table.args["alias"].this.name
-        if name in names:
+        if any(name == t.name for t in tables):
             raise BindError(f'WITH names "{name}" twice', code="E1222", span=span_of(table), hint="rename one of them")
-        names.add(name)
         columns = tuple(c.name for c in table.args["alias"].args.get("columns") or ())
-        recursive = bool(tree.args.get("recursive")) and _reads_itself(name, table.this)
         search, cycle = table.args.get("search"), table.args.get("cycle")
-        if (search or cycle) and not recursive:
+        common = CommonTable(name, table.this, columns, env.inside(env.outer), uses[name], search=search, cycle=cycle)
+        tables.append(common)
+        env = env.with_tables({name: common})
+    if tree.args.get("recursive"):
+        env = _common_groups.recursive_tables(tables, around)
+    for name in (t.name for t in tables):
+        common = env.tables[name]
+        clause = common.search or common.cycle
+        if clause is not None and not common.recursive:
             raise BindError(
                 f'"{name}" does not read its own rows, so it has no SEARCH and CYCLE',
                 code="E1264",
-                span=span_of(search or cycle),
+                span=span_of(clause),
                 hint="write WITH RECURSIVE, and a query that reads itself, or sort where it is read",
             )
-        common = CommonTable(
-            name,
-            table.this,
-            columns,
-            env.inside(env.outer),
-            uses[name],
-            recursive=recursive,
-            search=search,
-            cycle=cycle,
-        )
-        env = env.with_tables({name: common})
     return env
-
-
-def _reads_itself(name: str, query: exp.Expr) -> bool:
-    return any(len(t.parts) == 1 and t.name == name for t in query.find_all(exp.Table))
 
 
 _MOST_EXPRESSIONS = 64

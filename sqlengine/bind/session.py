@@ -9,7 +9,7 @@ imports the room above it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -17,7 +17,6 @@ from sqlglot import exp
 from planner.logical.nodes import LogicalNode
 from runtime.core.errors import BindError, Span
 from runtime.core.options import text_option
-from runtime.core.types import DataType
 from runtime.expr.nodes import Column, Expr
 from sqlengine.bind.hints import QueryHints
 from sqlengine.bind.scope import Scope
@@ -62,18 +61,14 @@ class BoundQuery:
 
 @dataclass(frozen=True, slots=True)
 class RoundRows:
-    """What the name of a recursive query stands for within itself: the rows of the round before, of the query `loop`.
-
-    The last `added` columns are those of SEARCH and CYCLE, which `*` leaves out; `goes_on` says of a row with such columns
-    whether it is read.
+    """What the name of a recursive query stands for within the steps of its loop: `read` gives the rows of the round before,
+    as a plan with columns of their own. The last `added` columns are those of SEARCH and CYCLE, which `*` leaves out.
     """
 
     name: str
     names: tuple[str, ...]
-    types: tuple[DataType, ...]
-    loop: int
-    added: int = 0
-    goes_on: Callable[[Sequence[Expr]], Expr | None] = field(default=lambda row: None, compare=False)
+    added: int
+    read: Callable[[], LogicalNode] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +76,10 @@ class CommonTable:
     """A query of WITH, not bound yet; how it is bound where it is used: `common_tables.py`.
 
     `uses`: how often its name stands in the text. `bound` is filled at the first use: the query that all uses share, or
-    None when each has its own. `recursive`: it reads its own rows; `rounds` is what its name means within itself.
-    `search` and `cycle` are its clauses. What it gives has the names `columns` then.
+    None when each has its own. `recursive`: it reads its own rows; `rounds` is what its name means in a step. `group`: the
+    queries that it and others, which read each other, form a loop with; those that are not `recursive` are read within steps
+    only, each behind what it reads of them. `search` and `cycle` are its clauses. What it gives has the names `columns`
+    then.
     """
 
     name: str
@@ -93,6 +90,7 @@ class CommonTable:
     bound: list[BoundQuery | None] = field(default_factory=list, compare=False)
     recursive: bool = False
     rounds: RoundRows | None = None
+    group: tuple[CommonTable, ...] = ()
     search: SearchClause | None = None
     cycle: CycleClause | None = None
 

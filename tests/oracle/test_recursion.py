@@ -47,11 +47,47 @@ COUNTED = """WITH RECURSIVE r (x, y) AS (
 SQUARED = """WITH RECURSIVE r (x, y) AS (
     SELECT a, b FROM edge UNION SELECT p.x, q.y FROM r AS p JOIN r AS q ON p.y = q.x) SELECT x, y FROM r"""
 
+# Queries that read each other; DuckDB knows one that says of each row whose it is.
+TURNS = """WITH RECURSIVE out (x, y) AS (
+    SELECT n, n FROM root UNION SELECT b.x, e.b FROM back b JOIN edge e ON e.a = b.y),
+    back (x, y) AS (
+    SELECT a, b FROM tree WHERE w = 1 UNION SELECT o.x, e.a FROM out o JOIN edge e ON e.b = o.y AND e.w > 3)
+    SELECT 1, x, y FROM out UNION ALL SELECT 2, x, y FROM back"""
+TURNS_AS_ONE = """WITH RECURSIVE r (q, x, y) AS (
+    SELECT 1, n, n FROM root UNION SELECT 2, a, b FROM tree WHERE w = 1 UNION
+    (SELECT 1, r.x, e.b FROM r JOIN edge e ON e.a = r.y AND q = 2 UNION ALL
+     SELECT 2, r.x, e.a FROM r JOIN edge e ON e.b = r.y AND e.w > 3 AND q = 1)) SELECT q, x, y FROM r"""
+STRIDES = """WITH RECURSIVE left_foot (n, d) AS (
+    SELECT n, 0 FROM root UNION ALL SELECT e.b, s.d + 1 FROM stand s JOIN tree e ON e.a = s.n),
+    stand AS (SELECT n, d, 'right' AS foot FROM right_foot WHERE d < 4 UNION ALL SELECT n, d, 'left' FROM left_foot
+      WHERE d < 2),
+    right_foot (n, d, w) AS (
+    SELECT n, 0, 1 FROM closed UNION ALL SELECT e.b, l.d + 1, e.w FROM left_foot l JOIN tree e ON e.a = l.n)
+    SELECT 1, n, d, 0, COUNT(*) FROM left_foot GROUP BY n, d UNION ALL
+    SELECT 2, n, d, w, COUNT(*) FROM right_foot GROUP BY n, d, w UNION ALL
+    SELECT 3, n, d, CHAR_LENGTH(foot), COUNT(*) FROM stand GROUP BY n, d, foot"""
+STRIDES_AS_ONE = """WITH RECURSIVE r (q, n, d, w) AS (
+    (SELECT 1, n, 0, 0 FROM root UNION ALL SELECT 2, n, 0, 1 FROM closed) UNION ALL
+    (SELECT 1, e.b, r.d + 1, 0 FROM r JOIN tree e ON e.a = r.n AND ((q = 2 AND d < 4) OR (q = 1 AND d < 2)) UNION ALL
+     SELECT 2, e.b, r.d + 1, e.w FROM r JOIN tree e ON e.a = r.n AND q = 1)),
+    stand AS (SELECT n, d, CASE q WHEN 1 THEN 4 ELSE 5 END AS foot FROM r WHERE d < CASE q WHEN 1 THEN 2 ELSE 4 END)
+    SELECT q, n, d, w, COUNT(*) FROM r GROUP BY q, n, d, w UNION ALL
+    SELECT 3, n, d, foot, COUNT(*) FROM stand GROUP BY n, d, foot"""
+# Both sides of a join are of the loop: even and odd distances are the same, written linearly.
+PARITY = """WITH RECURSIVE odd (x, y) AS (
+    SELECT a, b FROM edge UNION SELECT p.x, q.y FROM even AS p JOIN odd AS q ON p.y = q.x),
+    even (x, y) AS (SELECT n, n FROM root UNION SELECT p.x, q.y FROM odd AS p JOIN odd AS q ON p.y = q.x)
+    SELECT 1, x, y FROM odd UNION ALL SELECT 2, x, y FROM even"""
+PARITY_AS_ONE = """WITH RECURSIVE r (q, x, y) AS (
+    SELECT 1, a, b FROM edge UNION SELECT 3 - q, r.x, e.b FROM r JOIN edge e ON e.a = r.y)
+    SELECT q, x, y FROM r UNION SELECT 2, n, n FROM root"""
+
 QUERIES = {
     "closure": (CLOSURE, CLOSURE), "reached": (REACHED, REACHED), "hops": (HOPS, HOPS), "walks": (WALKS, WALKS),
     "paths": (PATHS, PATHS), "parts": (PARTS, PARTS), "both_ways": (BOTH_WAYS, BOTH_WAYS),
     "not_closed": (NOT_CLOSED, NOT_CLOSED), "padded": (PADDED, PADDED), "counted": (COUNTED, COUNTED),
-    "squared": (SQUARED, CLOSURE),
+    "squared": (SQUARED, CLOSURE), "turns": (TURNS, TURNS_AS_ONE), "strides": (STRIDES, STRIDES_AS_ONE),
+    "parity": (PARITY, PARITY_AS_ONE),
 }  # fmt: skip
 TABLES = {"edge": "a INT, b INT, w INT", "tree": "a INT, b INT, w INT", "root": "n INT", "closed": "n INT"}
 
