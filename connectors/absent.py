@@ -1,4 +1,4 @@
-"""Connectors and formats of Flink that are not there: their tables can be defined, tested and explained, not read or
+"""Connectors of Flink that are not there: their tables can be defined, tested and explained, not read or
 written.
 
 What such a table gives and takes is what Flink's does, so that a plan is the right one.
@@ -6,13 +6,13 @@ What such a table gives and takes is what Flink's does, so that a plan is the ri
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from runtime.core.changelog import APPEND, RETRACT, UPSERT, ChangelogMode
+from runtime.core.changelog import APPEND, RETRACT, ChangelogMode
 from runtime.core.errors import OptionError
 from runtime.core.schema import Schema
 from runtime.spi.reader import ReadContext
@@ -21,7 +21,7 @@ from runtime.spi.sink import Delivery
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
 
-__all__ = ["ABSENT_CONNECTORS", "ABSENT_FORMATS", "AbsentTable", "absent_table", "is_absent_connector"]
+__all__ = ["ABSENT_CONNECTORS", "AbsentTable", "absent_table", "is_absent_connector"]
 
 _BOUNDED_NAMES = """
 cassandra clickhouse doris faker hbase-1.4 hbase-2.2 hive hudi kudu maxcompute mongodb odps
@@ -44,11 +44,6 @@ _CHANGES = frozenset(_CHANGES_NAMES.split())
 _INSERTS_ONLY = frozenset(("firehose", "hive", "kinesis", "kinesis-legacy", "prometheus", "pulsar", "rabbitmq", "sqs"))
 ABSENT_CONNECTORS = _BOUNDED | _STREAMS | _SINKS | _CHANGES
 
-ABSENT_FORMATS: Mapping[str, ChangelogMode] = {
-    "protobuf": APPEND,
-}
-"""Flink's formats that are not there, and the row kinds that they carry."""
-
 
 def is_absent_connector(name: str) -> bool:
     """Whether Flink, or a well-known project beside it, has a connector of this name, which is not there here."""
@@ -56,21 +51,21 @@ def is_absent_connector(name: str) -> bool:
 
 
 def absent_table(request: TableRequest, connector: str, registry: Registry) -> AbsentTable | None:
-    """What stands for a table whose connector, or a format of it, is not there; None for any other."""
-    formats = [v for k, v in request.options.items() if k == "format" or k.endswith(".format")]
-    missing = next((f for f in formats if f in ABSENT_FORMATS and not registry.formats.knows(f)), None)
-    if is_absent_connector(connector) and not registry.connectors.knows(connector):
-        what, code = f"connector '{connector}'", "E1501"
-    elif missing is not None:
-        what, code = f"format '{missing}'", "E1502"
-    else:
+    """What stands for a table whose connector is not there; None for any other."""
+    if not is_absent_connector(connector) or registry.connectors.knows(connector):
         return None
-    if connector in _CHANGES or any(ABSENT_FORMATS.get(f, APPEND) is RETRACT for f in formats):
-        gives = RETRACT
-    else:
-        gives = UPSERT if connector == "upsert-kafka" else APPEND
-    bounded = connector in _BOUNDED or connector == "filesystem"
-    return AbsentTable(request.name, request.schema, request.primary_key, connector, what, code, gives, bounded)
+    gives = RETRACT if connector in _CHANGES else APPEND
+    bounded = connector in _BOUNDED
+    return AbsentTable(
+        request.name,
+        request.schema,
+        request.primary_key,
+        connector,
+        f"connector '{connector}'",
+        "E1501",
+        gives,
+        bounded,
+    )
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ class AbsentTable:
         return "at-least-once"
 
     def refuse(self) -> NoReturn:
-        """Raises OptionError E1501 or E1502: it cannot be opened."""
+        """Raises OptionError E1501: it cannot be opened."""
         raise OptionError(
             f"{self.what} of {self.name} is not there: the table can be explained and tested, not read or written",
             code=self.code,
@@ -119,9 +114,7 @@ class AbsentTable:
         self.refuse()
 
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        if self.connector in _INSERTS_ONLY or (self.connector == "filesystem" and self.changelog_mode == APPEND):
-            return APPEND
-        if self.connector == "kafka" and self.changelog_mode == APPEND:
+        if self.connector in _INSERTS_ONLY:
             return APPEND
         return requested if self.primary_key or self.changelog_mode == RETRACT else APPEND
 

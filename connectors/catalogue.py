@@ -46,6 +46,8 @@ FORMATS = {
     "ogg-json": "connectors.formats.ogg:OGG_JSON",
     "orc": "connectors.formats.orc:ORC",
     "parquet": "connectors.formats.parquet:PARQUET",
+    "protobuf": "connectors.formats.protobuf:PROTOBUF",
+    "protobuf-confluent": "connectors.schema_registry.protobuf:PROTOBUF_CONFLUENT",
     "raw": "connectors.formats.raw:RAW",
 }
 CATALOGS = {

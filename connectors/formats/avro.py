@@ -20,8 +20,8 @@ from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import UnsupportedError
 from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Schema
-from runtime.kernels.avro_programs import Program
 from runtime.kernels.avro_read import read_records, reason_of
+from runtime.kernels.programs import Program
 from runtime.spi.format import DecodedMessages, Payloads
 from runtime.spi.reader import RejectedRow
 from runtime.spi.registry import FormatFactory

@@ -8,17 +8,15 @@ lack is NULL.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import pyarrow.types as pt
 
 from connectors.formats.avro_defaults import default_bytes
 from connectors.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, BadSchema
+from connectors.formats.filled_columns import FilledColumn, FilledColumns
 from runtime.core.schema import Schema
-from runtime.core.types import DataType, RowField, TypeRoot
+from runtime.core.types import RowField, TypeRoot
 from runtime.expr.time_range import limits
-from runtime.kernels.avro_programs import Program, ProgramBuilder, Read
-from runtime.kernels.column_filling import LISTS, STRINGS, STRUCT, Slot
+from runtime.kernels.avro_programs import Read
+from runtime.kernels.programs import Program, ProgramBuilder
 
 __all__ = ["Unresolved", "reading_program"]
 
@@ -45,15 +43,6 @@ class Unresolved(ValueError):
     """Records of a schema do not have what a column needs; the message says why."""
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A column to fill: its number, its type, and what is within it."""
-
-    number: int
-    type: DataType
-    children: tuple[_Column, ...]
-
-
 def reading_program(writer: AvroType, schema: Schema, reader: AvroType | None = None) -> Program:
     """What makes columns of records.
 
@@ -74,35 +63,19 @@ def reading_program(writer: AvroType, schema: Schema, reader: AvroType | None = 
 class _Compiler:
     def __init__(self) -> None:
         self._built = ProgramBuilder()
-        self._slots: list[Slot] = []
+        self._filled = FilledColumns()
         self._skips: dict[int, int] = {}
         self._least: dict[int, int] = {}
 
     def program(self, writer: AvroType, schema: Schema, reader: AvroType | None) -> Program:
-        columns = [self._column(f.type, False) for f in schema]
+        columns = [self._filled.add(f.type) for f in schema]
         fields = tuple(RowField(f.name, f.type) for f in schema)
         root = self._built.begin("")
         if writer.kind != "record":
             raise Unresolved(f"it is no record but {writer.shown}")
         children = self._fields(writer, reader, fields, columns, "")
         self._built.set(root, Read.GROUP, children=children)
-        return self._built.program(self._slots, [c.number for c in columns])
-
-    def _column(self, type_: DataType, nested: bool) -> _Column:
-        number = len(self._slots)
-        self._slots.append(Slot(0, type_.arrow))
-        match type_.root:
-            case TypeRoot.ROW:
-                kind, within = STRUCT, [self._column(f.type, nested) for f in type_.fields]
-            case TypeRoot.ARRAY | TypeRoot.MAP:
-                kind, within = LISTS, [self._column(child, True) for child in type_.children]
-            case TypeRoot.MULTISET:
-                kind = LISTS
-                within = [self._column(child, True) for child in (type_.children[0], DataType(TypeRoot.INT))]
-            case _:
-                kind, within = _kind(type_), []
-        self._slots[number] = Slot(kind, type_.arrow, tuple(c.number for c in within), nested)
-        return _Column(number, type_, tuple(within))
+        return self._built.program(self._filled.slots, [c.number for c in columns])
 
     def _node(
         self, path: str, does: Read, column: int = -1, numbers: Sequence[int] = (), of: Sequence[int] = ()
@@ -116,7 +89,7 @@ class _Compiler:
         writer: AvroType,
         reader: AvroType | None,
         fields: Sequence[RowField],
-        columns: Sequence[_Column],
+        columns: Sequence[FilledColumn],
         path: str,
     ) -> list[int]:
         """The nodes of a record: its fields in the order in which they are written, then what it lacks."""
@@ -146,7 +119,7 @@ class _Compiler:
             nodes.append(self._lacking(columns[place], declared[fields[place].name], f"{path}{fields[place].name}"))
         return nodes
 
-    def _lacking(self, column: _Column, told: AvroField | None, path: str) -> int:
+    def _lacking(self, column: FilledColumn, told: AvroField | None, path: str) -> int:
         if told is not None and told.default is not NO_DEFAULT:
             try:
                 constant = self._built.constant(default_bytes(told.type, told.default))
@@ -158,14 +131,14 @@ class _Compiler:
             return self._absent(column, path)
         raise Unresolved(f"records have no field for column {path}, which is NOT NULL")
 
-    def _absent(self, column: _Column, path: str) -> int:
+    def _absent(self, column: FilledColumn, path: str) -> int:
         within = column.children if column.type.root is TypeRoot.ROW else ()
         return self._node(path, Read.ABSENT, column.number, of=[self._absent(c, path) for c in within])
 
     def _reject(self, reason: str) -> int:
         return self._node(reason, Read.REJECT)
 
-    def _value(self, writer: AvroType, reader: AvroType | None, column: _Column, path: str) -> int:
+    def _value(self, writer: AvroType, reader: AvroType | None, column: FilledColumn, path: str) -> int:
         """The node that reads a value of a type into a column."""
         if writer.kind == "union":
             branches = [self._branch(branch, reader, column, path) for branch in writer.branches]
@@ -181,13 +154,13 @@ class _Compiler:
             return self._absent(column, path)
         return self._plain(writer, _chosen(writer, reader, path), column, path)
 
-    def _branch(self, branch: AvroType, reader: AvroType | None, column: _Column, path: str) -> int | Unresolved:
+    def _branch(self, branch: AvroType, reader: AvroType | None, column: FilledColumn, path: str) -> int | Unresolved:
         try:
             return self._value(branch, reader, column, path)
         except Unresolved as error:
             return error
 
-    def _plain(self, writer: AvroType, reader: AvroType | None, column: _Column, path: str) -> int:
+    def _plain(self, writer: AvroType, reader: AvroType | None, column: FilledColumn, path: str) -> int:
         root = column.type.root
         # What a number means the reader says, if the numbers are the same.
         meaning = reader if reader is not None and reader.kind == writer.kind and reader.logical else writer
@@ -217,7 +190,7 @@ class _Compiler:
             raise Unresolved(f"column {path} is {column.type}, and records have {writer.shown}")
         return found
 
-    def _number(self, writer: AvroType, meaning: AvroType, column: _Column, path: str) -> int | None:
+    def _number(self, writer: AvroType, meaning: AvroType, column: FilledColumn, path: str) -> int | None:
         type_, kind = column.type, writer.kind
         if type_.root in _INTEGERS and kind in _INTEGERS[type_.root][1]:
             bits = min(_BITS[kind], _INTEGERS[type_.root][0])
@@ -241,10 +214,10 @@ class _Compiler:
             return self._timestamp(meaning, column, path)
         return None
 
-    def _integer(self, column: _Column, path: str, low: int, high: int, up: int = 1, down: int = 1) -> int:
+    def _integer(self, column: FilledColumn, path: str, low: int, high: int, up: int = 1, down: int = 1) -> int:
         return self._node(path, Read.INTEGER, column.number, [low, high, up, down])
 
-    def _timestamp(self, meaning: AvroType, column: _Column, path: str) -> int:
+    def _timestamp(self, meaning: AvroType, column: FilledColumn, path: str) -> int:
         precision = column.type.precision
         written = _DIGITS.get(meaning.logical.rpartition("-")[2], 3 if precision <= 3 else 6 if precision <= 6 else 9)
         kept, stored = min(written, precision), 9 if precision > 6 else 6
@@ -256,7 +229,7 @@ class _Compiler:
         low, high = max(low, -(1 << 63)), min(high, (1 << 63) - 1)
         return self._integer(column, path, low, high, 10 ** (stored - kept), 10 ** (written - kept))
 
-    def _decimal(self, writer: AvroType, meaning: AvroType, column: _Column, path: str) -> int:
+    def _decimal(self, writer: AvroType, meaning: AvroType, column: FilledColumn, path: str) -> int:
         type_ = column.type
         if meaning.logical == "decimal" and (meaning.scale != type_.scale or meaning.precision > type_.precision):
             raise Unresolved(f"column {path} is {type_}, and records have {meaning.shown}")
@@ -264,7 +237,7 @@ class _Compiler:
         size = writer.size if writer.kind == "fixed" else -1
         return self._node(path, Read.DECIMAL, column.number, [size, _half(most >> 64), _half(most)])
 
-    def _enum(self, writer: AvroType, reader: AvroType | None, column: _Column, path: str) -> int:
+    def _enum(self, writer: AvroType, reader: AvroType | None, column: FilledColumn, path: str) -> int:
         nodes: list[int] = []
         for symbol in writer.symbols:
             if reader is not None and reader.kind == "enum" and symbol not in reader.symbols:
@@ -275,7 +248,7 @@ class _Compiler:
             nodes.append(self._node(path, Read.TEXT, column.number, self._built.constant(symbol.encode())))
         return self._node(path, Read.UNION, of=nodes)
 
-    def _items(self, writer: AvroType, reader: AvroType | None, column: _Column, path: str) -> int:
+    def _items(self, writer: AvroType, reader: AvroType | None, column: FilledColumn, path: str) -> int:
         assert writer.items is not None
         told = reader.items if reader is not None and reader.kind == writer.kind else None
         item = self._value(writer.items, told, column.children[-1], f"{path}[]")
@@ -334,12 +307,6 @@ class _Compiler:
             known = sum(self._fewest(f.type, (*within, id(type_))) for f in type_.fields)
             self._least[id(type_)] = known
         return min(known, _ENDLESS)
-
-
-def _kind(type_: DataType) -> int:
-    if pt.is_string(type_.arrow) or pt.is_binary(type_.arrow):
-        return STRINGS
-    return 1 if pt.is_boolean(type_.arrow) else type_.arrow.bit_width // 8
 
 
 def _half(number: int) -> int:

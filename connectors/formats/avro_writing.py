@@ -13,8 +13,10 @@ from connectors.formats.avro_schema import NO_DEFAULT, AvroField, AvroType, BadS
 from runtime.core.errors import FormatError
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, RowField, TypeRoot
-from runtime.kernels.avro_programs import ProgramBuilder, Write
-from runtime.kernels.avro_write import Unwritten, WrittenColumns, write_records
+from runtime.kernels.avro_programs import Write
+from runtime.kernels.avro_write import write_records
+from runtime.kernels.programs import ProgramBuilder
+from runtime.kernels.written_columns import Unwritten, WrittenColumns
 
 __all__ = ["Unwritable", "check_writable", "encode_records"]
 

@@ -21,6 +21,7 @@ from connectors.options import TableOptions
 from connectors.schema_registry.client import NoSchema, RegisteredSchema, RegistryClient
 from connectors.schema_registry.frames import FramedDecoder, Undecodable, frame
 from connectors.schema_registry.options import PROPERTIES, REGISTRY_OPTIONS, SUBJECT, read_address, registers
+from connectors.schema_registry.subject import OfSubject
 from runtime.core.changelog import APPEND, RETRACT, ChangelogBatch, ChangelogMode
 from runtime.core.errors import FormatError, OptionError, UnsupportedError
 from runtime.core.options import text_option
@@ -38,7 +39,7 @@ SCHEMA = text_option(
 _OPTIONS = (*REGISTRY_OPTIONS, SCHEMA, IGNORE, LEGACY)
 
 
-class AvroConfluentFormat:
+class AvroConfluentFormat(OfSubject):
     """Records with the id of their schema in a registry. `chosen`: the schema that the table names."""
 
     line_based = False
@@ -54,13 +55,11 @@ class AvroConfluentFormat:
         ignore_parse_errors: bool,
         registers: bool,
     ) -> None:
+        super().__init__(client, subject, registers=registers)
         self.name = name
-        self.client = client
-        self.subject = subject
         self.chosen = chosen
         self.legacy = legacy
         self.ignore_parse_errors = ignore_parse_errors
-        self.registers = registers
 
     @property
     def changelog_mode(self) -> ChangelogMode:
@@ -72,22 +71,9 @@ class AvroConfluentFormat:
 
     def _newest(self) -> AvroType:
         try:
-            return _parsed(self.client.latest(self._subject()))
-        except (NoSchema, Undecodable) as error:
-            raise FormatError(
-                f"the columns of subject {self.subject} cannot be told: {error}",
-                code="E3230",
-                hint="declare the columns",
-            ) from error
-
-    def _subject(self) -> str:
-        if not self.subject:
-            raise OptionError(
-                f"format '{self.name}' needs the option '{self.name}.{SUBJECT.key}'",
-                code="E1504",
-                hint=f"set it to {SUBJECT.description}",
-            )
-        return self.subject
+            return _parsed(self.newest())
+        except Undecodable as error:
+            raise self.untold(error) from error
 
     def message_decoder(self, schema: Schema, wanted: Sequence[str], time_zone: str) -> FramedDecoder:
         check_avro(schema, self.name)
@@ -103,19 +89,8 @@ class AvroConfluentFormat:
 
     def message_encoder(self, schema: Schema, time_zone: str) -> _ConfluentEncoder:
         check_avro(schema, self.name)
-        self._subject()
+        self.needed_subject()
         return _ConfluentEncoder(self, schema, self.chosen or avro_of(schema, self.legacy))
-
-    def registered(self, written: AvroType) -> int:
-        """The id of a schema that is written."""
-        try:
-            return self.client.register(self._subject(), "AVRO", schema_text(written), made=self.registers)
-        except NoSchema as error:
-            raise OptionError(
-                f"subject {self.subject} does not have the schema that is written: {error}",
-                code="E1500",
-                hint=f"register it, or leave '{self.name}.{PROPERTIES}auto.register.schemas' out",
-            ) from error
 
     def decoder(self, schema: Schema, time_zone: str) -> NoReturn:
         """Raises UnsupportedError E1643: files have their schema within."""
@@ -142,7 +117,7 @@ class _ConfluentEncoder:
 
     def encode_messages(self, batch: ChangelogBatch) -> pa.Array:
         """Registers the schema before the first message."""
-        prefix = frame(self._format.registered(self._written))
+        prefix = frame(self._format.registered("AVRO", schema_text(self._written)))
         return encode_records(self._schema, batch.columns, self._written, len(batch), prefix)
 
 
@@ -167,7 +142,7 @@ class DebeziumAvroFormat(AvroConfluentFormat):
 
     def message_encoder(self, schema: Schema, time_zone: str) -> Any:
         check_avro(schema, self.name)
-        self._subject()
+        self.needed_subject()
         return _EventEncoder(
             schema, _ConfluentEncoder(self, _events(schema), self.chosen or avro_of(_events(schema), self.legacy))
         )

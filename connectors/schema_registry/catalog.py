@@ -12,8 +12,10 @@ from connectors.formats.avro_schema import BadSchema, parse_schema
 from connectors.formats.avro_types import columns_of
 from connectors.options import TableOptions
 from connectors.schema_registry.client import NoSchema, RegisteredSchema, RegistryClient
+from connectors.schema_registry.frames import Undecodable
 from connectors.schema_registry.json_schema import columns_of_json_schema
 from connectors.schema_registry.options import PROPERTIES, REGISTRY_OPTIONS, SUBJECT, read_address
+from connectors.schema_registry.protobuf import columns_of_registered
 from runtime.core.errors import FormatError, UnsupportedError
 from runtime.core.options import text_option
 from runtime.core.schema import Schema
@@ -27,7 +29,7 @@ SERVERS = text_option("properties.bootstrap.servers", "", "the brokers for the f
 STARTUP = text_option("scan.startup.mode", "earliest-offset", "where reading of topics begins")
 BOUNDED = text_option("scan.bounded.mode", "unbounded", "where it ends")
 _OPTIONS = (*(o for o in REGISTRY_OPTIONS if o is not SUBJECT), SERVERS, STARTUP, BOUNDED)
-_FORMATS = {"AVRO": "avro-confluent", "JSON": "json-confluent"}
+_FORMATS = {"AVRO": "avro-confluent", "JSON": "json-confluent", "PROTOBUF": "protobuf-confluent"}
 
 
 class RegistryCatalog:
@@ -88,10 +90,14 @@ class RegistryCatalog:
         try:
             if found.kind == "JSON":
                 columns = columns_of_json_schema(found.text)
+            elif found.kind == "PROTOBUF":
+                columns = columns_of_registered(found)
             else:
                 columns = columns_of(parse_schema(found.text, [text for _, text in found.references]))
         except BadSchema as error:
             raise FormatError(f"the schema of topic {name} is none of Avro: {error}", code="E3230") from error
+        except Undecodable as error:
+            raise FormatError(f"the schema of topic {name} cannot be used: {error}", code="E3230") from error
         self._known[name] = found.id, columns
         return columns
 

@@ -16,12 +16,13 @@ from connectors.formats.json import JSON, JSON_OPTIONS, JsonFormat
 from connectors.formats.message_rows import MessageRows, encoded_messages
 from connectors.formats.records import shown_hex
 from connectors.options import TableOptions
-from connectors.schema_registry.client import NoSchema, RegistryClient
+from connectors.schema_registry.client import RegistryClient
 from connectors.schema_registry.frames import frame, schema_ids, without_frames
 from connectors.schema_registry.json_schema import columns_of_json_schema, json_schema_text
 from connectors.schema_registry.options import PROPERTIES, REGISTRY_OPTIONS, SUBJECT, read_address, registers
+from connectors.schema_registry.subject import OfSubject
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
-from runtime.core.errors import FormatError, OptionError, UnsupportedError
+from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Schema
 from runtime.spi.format import DecodedMessages, Payloads
 from runtime.spi.reader import RejectedRow
@@ -34,7 +35,7 @@ _OPTIONS = (*REGISTRY_OPTIONS, *JSON_OPTIONS)
 _NO_LIMIT = 1 << 62
 
 
-class JsonConfluentFormat:
+class JsonConfluentFormat(OfSubject):
     """Objects of JSON behind the id of a schema."""
 
     name = _NAME
@@ -42,50 +43,21 @@ class JsonConfluentFormat:
     changelog_mode: ChangelogMode = APPEND
 
     def __init__(self, client: RegistryClient, subject: str, json: JsonFormat, *, registers: bool) -> None:
-        self.client = client
-        self.subject = subject
+        super().__init__(client, subject, registers=registers)
         self.json = json
-        self.registers = registers
         self.ignore_parse_errors = json.ignore_parse_errors
 
     def infer_columns(self) -> Schema:
         """The columns of the newest schema of the subject."""
-        try:
-            return columns_of_json_schema(self.client.latest(self._subject()).text)
-        except NoSchema as error:
-            raise FormatError(
-                f"the columns of subject {self.subject} cannot be told: {error}",
-                code="E3230",
-                hint="declare the columns",
-            ) from error
-
-    def _subject(self) -> str:
-        if not self.subject:
-            raise OptionError(
-                f"format '{_NAME}' needs the option '{_NAME}.{SUBJECT.key}'",
-                code="E1504",
-                hint=f"set it to {SUBJECT.description}",
-            )
-        return self.subject
+        return columns_of_json_schema(self.newest().text)
 
     def message_decoder(self, schema: Schema, wanted: Sequence[str], time_zone: str) -> _Decoder:
         return _Decoder(MessageRows.of(self.json, schema, wanted, time_zone, _NO_LIMIT))
 
     def message_encoder(self, schema: Schema, time_zone: str) -> _Encoder:
-        self._subject()
+        self.needed_subject()
         self.json.encoder(schema, time_zone)
         return _Encoder(self, schema, time_zone)
-
-    def registered(self, schema: Schema) -> int:
-        """The id of the schema of columns."""
-        try:
-            return self.client.register(self._subject(), "JSON", json_schema_text(schema), made=self.registers)
-        except NoSchema as error:
-            raise OptionError(
-                f"subject {self.subject} does not have the schema that is written: {error}",
-                code="E1500",
-                hint=f"register it, or leave '{_NAME}.{PROPERTIES}auto.register.schemas' out",
-            ) from error
 
     def decoder(self, schema: Schema, time_zone: str) -> NoReturn:
         """Raises UnsupportedError E1643: it is no format of files."""
@@ -120,7 +92,7 @@ class _Encoder:
 
     def encode_messages(self, batch: ChangelogBatch) -> pa.Array:
         """Registers the schema before the first message."""
-        prefix = pa.scalar(frame(self._format.registered(self._schema)), pa.large_binary())
+        prefix = pa.scalar(frame(self._format.registered("JSON", json_schema_text(self._schema))), pa.large_binary())
         objects = encoded_messages(self._format.json, self._schema, batch, self._time_zone)
         return pc.binary_join_element_wise(prefix, objects, pa.scalar(b"", pa.large_binary()))
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels import avro_read_twin as twin
-from runtime.kernels.avro_programs import Program
 from runtime.kernels.column_filling import ColumnFilling
 from runtime.kernels.native import kernel
+from runtime.kernels.programs import Program
 
 __all__ = ["read_records", "read_stream", "reason_of"]
 

@@ -7,24 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.kernels.avro_programs import NODE, Read
-from runtime.kernels.column_filling import (
-    COLUMN,
-    COUNT,
-    DATA_AT,
-    DATA_ROOM,
-    DATA_USED,
-    DATA_WANTED,
-    KIND,
-    LISTS,
-    NULLS,
-    ROOM,
-    STRINGS,
-    STRUCT,
-    VALID_AT,
-    VALUES_AT,
-    WANTED,
-)
+from runtime.kernels.avro_programs import Read
+from runtime.kernels.column_adding import ColumnAdding, Full, TooLarge
+from runtime.kernels.column_filling import COLUMN, COUNT, KIND, NULLS
+from runtime.kernels.programs import NODE
 
 __all__ = ["read"]
 
@@ -33,7 +19,7 @@ __all__ = ["read"]
     LEFT_OVER, TOO_LARGE, REFUSED,
 ) = range(14)  # fmt: skip
 UNREAD = 255
-_DEEPEST, _MOST_EMPTY, _MOST_BYTES = 200, 4096, (1 << 31) - 1
+_DEEPEST, _MOST_EMPTY = 200, 4096
 
 __all__ += [
     "BAD_DECIMAL", "BAD_LENGTH", "FINE", "LEFT_OVER", "LONG_INTEGER", "NOT_BOOLEAN", "NOT_TEXT", "NO_BRANCH", "OUT_OF_RANGE",
@@ -43,10 +29,6 @@ __all__ += [
 
 class _Stop(Exception):
     """A record is none, for this reason."""
-
-
-class _Full(Exception):
-    """A column needs more room."""
 
 
 def read(
@@ -80,7 +62,9 @@ def read(
                 failed, walk.node = LEFT_OVER, 0
         except _Stop as stop:
             failed = stop.args[0]
-        except _Full:
+        except TooLarge:
+            failed = TOO_LARGE
+        except Full:
             table[:, COUNT : NULLS + 1] = kept
             break
         if failed:
@@ -94,15 +78,14 @@ def read(
     return row
 
 
-class _Walk:
+class _Walk(ColumnAdding):
     def __init__(
         self, nodes: list[list[int]], links: list[int], constants: bytes, table: np.ndarray, arena: np.ndarray
     ) -> None:
+        super().__init__(table, arena)
         self._nodes = nodes
         self._links = links
         self._constants = constants
-        self._table = table
-        self._arena = memoryview(arena)  # pyright: ignore[reportArgumentType]
         self._does: dict[int, Callable[[list[int]], None]] = {
             Read.SKIP_FIXED: lambda n: self._skip(n[2]),
             Read.SKIP_INTEGER: lambda n: self._no_value(self._integer()),
@@ -119,7 +102,7 @@ class _Walk:
             Read.BYTES: self._bytes,
             Read.FIXED: self._bytes,
             Read.DECIMAL: self._decimal,
-            Read.TEXT: lambda n: self._add_bytes(n[1], self._constants[n[2] : n[2] + n[3]]),
+            Read.TEXT: lambda n: self.add_bytes(n[1], self._constants[n[2] : n[2] + n[3]]),
             Read.DEFAULT: self._default,
             Read.ITEMS: self._items,
         }
@@ -187,7 +170,7 @@ class _Walk:
 
         self._deeper(all_of_them)
         if node[1] >= 0:
-            self._add(node[1], node[0] == Read.GROUP, None)
+            self.add(node[1], node[0] == Read.GROUP, None)
 
     def _union(self, node: list[int]) -> None:
         branch = self._integer()
@@ -225,45 +208,37 @@ class _Walk:
             self.node = self_
             total += items
         if node[1] >= 0:
-            words = self._table[node[1]]
-            if words[DATA_USED] + total > _MOST_BYTES:
-                raise _Stop(TOO_LARGE)
-            words[DATA_USED] += total
-            self._add(node[1], True, None)
+            self.add_list(node[1], total)
 
     def _number(self, node: list[int]) -> None:
         value = self._integer()
         if not node[2] <= value <= node[3]:
             raise _Stop(OUT_OF_RANGE)
         if node[0] == Read.INTEGER_AS_FLOAT:
-            narrow = self._table[node[1]][KIND] == 4
-            self._add(node[1], True, np.int64(value).astype(np.float32 if narrow else np.float64).tobytes())
+            narrow = self.table[node[1]][KIND] == 4
+            self.add(node[1], True, np.int64(value).astype(np.float32 if narrow else np.float64).tobytes())
             return
         if node[5] > 1:
             value //= node[5]
         value *= node[4]
-        self._add_number(node[1], value)
-
-    def _add_number(self, column: int, value: int) -> None:
-        width = int(self._table[column][KIND])
-        self._add(column, True, (value & (1 << 8 * width) - 1).to_bytes(width, "little"))
+        self.add_number(node[1], value)
 
     def _float(self, node: list[int]) -> None:
         narrow = node[0] == Read.FLOAT
         taken = self._take(4 if narrow else 8)
-        width = int(self._table[node[1]][KIND])
+        width = int(self.table[node[1]][KIND])
         if width != len(taken):
             with np.errstate(over="ignore"):
                 (number,) = struct.unpack("<f" if narrow else "<d", taken)
                 taken = (np.float32(number) if width == 4 else np.float64(number)).tobytes()
-        self._add(node[1], True, taken)
+        self.add(node[1], True, taken)
 
     def _boolean(self, node: list[int]) -> None:
         if self.at == self._end:
             raise _Stop(SHORT)
         if self._data[self.at] > 1:
             raise _Stop(NOT_BOOLEAN)
-        self._add_number(node[1], self._take(1)[0])
+        self.add_number(node[1], self._take(1)[0])
 
     def _bytes(self, node: list[int]) -> None:
         taken = self._take(self._length() if node[0] == Read.BYTES else node[2])
@@ -273,7 +248,7 @@ class _Walk:
             except UnicodeDecodeError:
                 self.at -= len(taken)
                 raise _Stop(NOT_TEXT) from None
-        self._add_bytes(node[1], taken)
+        self.add_bytes(node[1], taken)
 
     def _decimal(self, node: list[int]) -> None:
         taken = self._take(self._length() if node[2] < 0 else node[2])
@@ -281,37 +256,4 @@ class _Walk:
         most = (node[3] & (1 << 64) - 1) << 64 | node[4] & (1 << 64) - 1
         if abs(value) >= most:
             raise _Stop(BAD_DECIMAL)
-        self._add(node[1], True, value.to_bytes(16, "little", signed=True))
-
-    def _add_bytes(self, column: int, value: bytes) -> None:
-        words = self._table[column]
-        used = int(words[DATA_USED])
-        if used + len(value) > _MOST_BYTES:
-            raise _Stop(TOO_LARGE)
-        if len(value) > words[DATA_ROOM] - used:
-            words[DATA_WANTED] = used + len(value)
-            raise _Full
-        if words[COUNT] >= words[ROOM]:
-            words[WANTED] = words[COUNT] + 1
-            raise _Full
-        at = int(words[DATA_AT]) + used
-        self._arena[at : at + len(value)] = value
-        words[DATA_USED] += len(value)
-        self._add(column, True, None)
-
-    def _add(self, column: int, valid: bool, value: bytes | None) -> None:
-        """One more item: a value, or what takes its room."""
-        words = self._table[column]
-        count, kind = int(words[COUNT]), int(words[KIND])
-        if count >= words[ROOM]:
-            words[WANTED] = count + 1
-            raise _Full
-        self._arena[int(words[VALID_AT]) + count] = int(valid)
-        words[NULLS] += not valid
-        if kind in (STRINGS, LISTS):
-            at, value = int(words[VALUES_AT]) + 4 * (count + 1), int(words[DATA_USED]).to_bytes(4, "little")
-        else:
-            at, value = int(words[VALUES_AT]) + count * kind, value or bytes(kind)
-        if kind != STRUCT:
-            self._arena[at : at + len(value)] = value
-        words[COUNT] += 1
+        self.add(node[1], True, value.to_bytes(16, "little", signed=True))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.avro_programs import NODE, Write
+from runtime.kernels.avro_programs import Write
+from runtime.kernels.programs import NODE
+from runtime.kernels.written_columns import COLUMN
 
 __all__ = ["UNDECLARED", "write"]
 
-COLUMN = 6
 _WIDTH, _VALID_AT, _VALUES_AT, _COUNT, _DATA_AT, _DATA_SIZE = range(COLUMN)
 FINE, UNDECLARED, MISSIZED = range(3)
 

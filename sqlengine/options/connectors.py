@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from connectors.absent import ABSENT_CONNECTORS, ABSENT_FORMATS, is_absent_connector
+from connectors.absent import ABSENT_CONNECTORS, is_absent_connector
 from runtime.core.errors import OptionError, Span, SqlEngineError, did_you_mean, pointing_at
 from runtime.core.options import Option
 from runtime.core.rooms import Room
@@ -97,14 +97,11 @@ def _check(table: CatalogTable, factory: ConnectorFactory, registry: Registry, s
             continue
         name, before = options[key], key.removesuffix("format") if table.connector == "kafka" else ""
         if not registry.formats.knows(name):
-            if name in ABSENT_FORMATS:
-                open_ended.append(f"{before}{name}.")
-                continue
             raise OptionError(
                 f"unknown format '{name}'",
                 code="E1502",
                 span=spans.get(key),
-                hint=did_you_mean(name, [*registry.formats.names(), *ABSENT_FORMATS]),
+                hint=did_you_mean(name, registry.formats.names()),
             )
         chosen = registry.formats.get(name)
         own = {k: v for k, v in options.items() if k.startswith(f"{before}{name}.")}

@@ -98,6 +98,7 @@ OF_OTHER_PROGRAMS = {
     "pip": {"--find-links"},
     "tpchgen-cli": {"--output-dir"},
     "python setup.py": {"--inplace"},
+    "protoc": {"--descriptor", "--include"},
     "spark-submit": {"--deploy-mode", "--files", "--master", "--packages", "--py-files"},
     "pytest": {"--slt-matrix", "--slt-rewrite"},
     "python -m tests.benchmarks": {

@@ -13,6 +13,7 @@ from tests.unit.kernels.avro_calls import of_avro
 from tests.unit.kernels.conftest import handles
 from tests.unit.kernels.json_calls import of_objects
 from tests.unit.kernels.match_calls import of_match, of_paths
+from tests.unit.kernels.proto_calls import of_protobuf
 from tests.unit.kernels.test_framing import of_frames
 from tests.unit.kernels.test_native import of_index, of_lists, of_ranks, of_slots, of_strings, of_words
 from tests.unit.kernels.variant_calls import of_variants
@@ -49,6 +50,8 @@ INDEXES = {
     "variant_parts": [1],
     "avro_read": [4],
     "avro_write": [2],
+    "proto_read": [4],
+    "proto_write": [2],
     "frame_heads": [0],
     "frame_values": [0, 3],
     "delimit_values": [0, 3],
@@ -90,6 +93,7 @@ def calls(kernels: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Kern
                 of_paths,
                 of_variants,
                 of_avro,
+                of_protobuf,
                 of_objects,
                 of_frames,
             ):

@@ -25,6 +25,7 @@ from tests.unit.kernels.avro_calls import of_avro
 from tests.unit.kernels.conftest import handles
 from tests.unit.kernels.json_calls import of_objects
 from tests.unit.kernels.match_calls import of_match, of_paths
+from tests.unit.kernels.proto_calls import of_protobuf
 from tests.unit.kernels.variant_calls import of_variants
 
 ROWS = (0, 1, 2, 63, 64, 1000, 70_000)
@@ -156,6 +157,7 @@ def of_lists(rng: np.random.Generator, rows: int) -> list[Any]:
         of_paths,
         of_variants,
         of_avro,
+        of_protobuf,
         of_objects,
     ],
 )
