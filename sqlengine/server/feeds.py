@@ -8,6 +8,7 @@ connection goes on behind the last epoch that it has seen.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -112,7 +113,8 @@ class Feed:
         self._first = 0
         self._bytes = 0
         self._since = self._last = begin
-        self._followers: set[Follower] = set()
+        self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+        """A subscription that nobody has begun to read does not close its own."""
         self._guard = threading.Lock()
         table.tell(self)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from tests.server.hostile.attack import Attack, Attacker, held_by, settled
 from tests.server.hostile.flight_messages import FlightAttacker
 from tests.server.hostile.http_messages import GATEWAY, HttpAttacker, web_requests
 from tests.server.hostile.postgres_messages import PostgresAttacker
+from tests.server.wire_client import WireClient, message
 
 _MESSAGES = int(os.environ.get("HOSTILE_MESSAGES", "300"))
 _SEED = int(os.environ.get("HOSTILE_SEED", "1"))
@@ -92,3 +95,16 @@ def test_others_go_on_and_nothing_is_left(attacked: Attacked, port: str) -> None
     assert after.resident - before.resident < _MOST_GROWTH
     assert after.threads - before.threads < _MOST_NEW and after.handles - before.handles < _MOST_NEW
     assert "Traceback" not in attacked.said.read_text()
+
+
+def test_who_is_gone_at_once_leaves_nothing_that_waits(attacked: Attacked) -> None:
+    body = b"user\0sqlengine\0\0"
+    hello = struct.pack("!ii", len(body) + 8, 3 << 16) + body
+    before = held_by(attacked.process.pid)
+    for _ in range(3 * _MOST_NEW):
+        client = WireClient(*attacked.ports["postgres"], start=False)
+        client.send(hello, message(b"Q", b"SUBSCRIBE TO v\0"))
+        client.socket.shutdown(socket.SHUT_WR)
+        client.ended()
+        client.close()
+    assert settled(attacked.process.pid, before, _MOST_NEW).threads - before.threads < _MOST_NEW

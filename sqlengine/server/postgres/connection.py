@@ -64,6 +64,9 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._text, self._began = "", 0.0
         wire.on_lost = self._lost
+        if wire.ended:
+            # It has sent all that it wants, and was gone before anybody looked.
+            self._lost()
 
     # --- its life
 
@@ -100,7 +103,7 @@ class Connection:
             wire.quick = None
 
     def _lost(self) -> None:
-        self.session.cancel("the client has gone")
+        self.session.leave()
 
     def cancel(self, why: str = "canceling statement due to user request") -> None:
         """Stop the statement at hand; from any thread."""

@@ -85,6 +85,7 @@ class ClientSession:
         self._running = threading.Lock()
         self._cancellation: Cancellation | None = None
         self._stop: Callable[[], object] | None = None
+        self._gone = False
         self.cancelled: str | None = None
         """Why the statement at hand was cancelled."""
 
@@ -260,9 +261,12 @@ class ClientSession:
         return found
 
     def stops_by(self, stop: Callable[[], object] | None) -> None:
-        """What else stops the statement at hand."""
+        """What else stops the statement at hand; when the client has gone before it began, it is stopped at once."""
         with self._running:
             self._stop = stop
+            gone = self._gone
+        if gone and stop is not None:
+            stop()
 
     def cancel(self, why: str) -> None:
         """Stop the statement at hand; from any thread."""
@@ -273,6 +277,12 @@ class ClientSession:
             cancellation.request()
         if stop is not None:
             stop()
+
+    def leave(self) -> None:
+        """The client has gone: nobody waits for what may still be carried out."""
+        with self._running:
+            self._gone = True
+        self.cancel("the client has gone")
 
     def begin_statement(self) -> None:
         """The next statement is at hand: what has cancelled the one before is over."""
