@@ -33,6 +33,9 @@ SEED = int_option("seed", 0, "the seed of the random rows; without it they diffe
 PARALLELISM = int_option("scan.parallelism", 1, "accepted for compatibility")
 _OPTIONS = (PER_SECOND, ROWS, SEED, PARALLELISM)
 _CHUNK = 1 << 16
+_QUIET_SECONDS = 0.01
+"""After all rows that had come were given, there is none for so long. Otherwise a fast rate never pauses: while a few rows
+are made the next ones come, and an epoch, which takes rows until there are none, would last for seconds."""
 _SEEDED_START = 1_704_067_200_000
 """2024-01-01: where the time of the rows begins when a seed makes them repeatable."""
 
@@ -119,6 +122,7 @@ class DatagenReader:
         self._next = 0
         self._started: float | None = None
         self._first = 0
+        self._quiet_until = 0.0
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         count = min(max_rows, _CHUNK)
@@ -128,7 +132,12 @@ class DatagenReader:
             now = self._clock()
             if self._started is None:
                 self._started, self._first = now, self._next
-            count = min(count, self._first + int((now - self._started) * self._source.per_second) - self._next)
+            if now < self._quiet_until:
+                return None
+            come = self._first + int((now - self._started) * self._source.per_second) - self._next
+            if 0 < come <= count:
+                self._quiet_until = now + _QUIET_SECONDS
+            count = min(count, come)
         if count <= 0:
             return None
         rows = np.arange(self._next, self._next + count, dtype=np.int64)
@@ -140,7 +149,7 @@ class DatagenReader:
         if self._source.per_second is None or self._started is None:
             return 0.0
         at = self._started + (self._next + 1 - self._first) / self._source.per_second
-        return max(0.0, at - self._clock())
+        return max(0.0, max(at, self._quiet_until) - self._clock())
 
     @property
     def finished(self) -> bool:

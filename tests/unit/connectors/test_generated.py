@@ -253,6 +253,15 @@ def test_rows_per_second() -> None:
     assert not reader.finished
 
 
+def test_a_fast_rate_pauses() -> None:
+    """Whoever takes rows until there are none comes to an end, though more rows come while the last ones are made."""
+    table = source("datagen", Schema.of(("a", INT)), {"rows-per-second": "100000"})
+    ticks = itertools.count()
+    reader = DatagenReader(table, lambda: next(ticks) / 1000)
+    counts = [len(reader.poll(1_000_000) or []) for _ in range(25)]
+    assert counts == [0, 100, *[0] * 9, 1000, *[0] * 9, 1000, 0, 0, 0]
+
+
 def test_random_rows_go_on_when_resumed() -> None:
     table = source("datagen", Schema.of(("a", BIGINT)), {"number-of-rows": "10"})
     reader = table.open(split_of(table), Context())
