@@ -77,7 +77,8 @@ class OpenChanges(StagedChanges):
         self._read_from = len(self._others)
 
     def apply(self, *batches: ChangelogBatch) -> None:
-        """Changes behind the others. Raises PlanningError E1710 for updates and deletes of an append-only table."""
+        """Changes behind the others. Raises PlanningError E1710 for updates and deletes of an append-only table, and
+        BrokenConstraint E2024."""
         self.table.check_takes(batches)
         made = [batch for batch in batches if len(batch)]
         self._changes += made
@@ -87,6 +88,17 @@ class OpenChanges(StagedChanges):
         """Keep only so many changes: the statement that made the others has failed."""
         del self._changes[count:], self._known[count:]
         self._read = None
+
+    @property
+    def looks_for_twins(self) -> bool:
+        """Whether the table has columns without repeated values."""
+        return self.table.rules is not None and bool(self.table.rules.uniques)
+
+    def check_twins(self) -> None:
+        """Raise BrokenConstraint E2025 when the table with these changes would have values twice. Called with the table's
+        lock held."""
+        if self.table.rules is not None:
+            self.table.rules.check_net(self.table, self._changes)
 
     def hear(self, changes: Sequence[ChangelogBatch]) -> None:
         """Others have changed the table."""

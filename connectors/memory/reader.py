@@ -175,15 +175,17 @@ class MemoryReader:
 
 
 class VersionedRows:
-    """What a table knows of its followers. `_rows` and `_readers` are the table's."""
+    """What a table knows of its followers. `_rows` are the table's."""
 
     schema: Schema
     primary_key: tuple[str, ...]
     append_only: bool
     _rows: RowStore
-    _readers: list[MemoryReader]
 
     def __init__(self) -> None:
+        self._readers: list[MemoryReader] = []
+        self.watermark = MIN_WATERMARK
+        self.idle = False
         self.delivered = 0
         """The version that followers have been told of."""
         self.arranged: _arranged.ArrangedRows | None = None
@@ -215,6 +217,19 @@ class VersionedRows:
     def users(self, columns: Sequence[int]) -> list[str]:
         """See `SupportsArrangements`."""
         return next((index.users for index in self.indices if index.columns == tuple(columns)), [])
+
+    def deliver(self, step: ChangelogBatch) -> None:
+        """Give a step of changes to every follower."""
+        self._complete_version()
+        for reader in tuple(self._readers):
+            reader.push(step)
+
+    def tell_time(self, watermark: int, idle: bool) -> None:
+        """The watermark that holds behind all changes so far, and whether nobody should wait for it to move."""
+        turned, moved = idle != self.idle, watermark > self.watermark
+        self.idle, self.watermark = idle, max(watermark, self.watermark)
+        for reader in tuple(self._readers) if turned or moved else ():
+            reader.push(None) if moved else reader.wake()
 
     def _complete_version(self) -> None:
         """What has changed so far is one version."""

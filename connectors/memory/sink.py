@@ -117,7 +117,8 @@ class _MemoryWriter:
 
 
 class _StepWriter(_MemoryWriter):
-    """What is published is a step of the table that the sink has then."""
+    """What is published is a step of the table that the sink has then. A row that breaks a condition of the table fails the
+    job before a checkpoint has it."""
 
     def __init__(self, sink: MemorySink, job: str) -> None:
         super().__init__(sink.table, sink.table.name, sink.schema.names, job)
@@ -127,6 +128,11 @@ class _StepWriter(_MemoryWriter):
     def _target(self) -> MemoryTable:
         assert isinstance(self._sink.table, MemoryTable)
         return self._sink.table
+
+    def write(self, batch: ChangelogBatch) -> None:
+        if self._target.rules is not None:
+            self._target.rules.check_rows(self._target, [batch])
+        super().write(batch)
 
     def publish(self, committable: Any) -> None:
         super().publish(committable)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,6 @@ from runtime.core.changelog import (
     ChangelogBatch,
     ChangelogMode,
 )
-from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
 from runtime.core.wakeup import nobody
@@ -43,6 +42,9 @@ from runtime.spi.reader import ReadContext
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
 from runtime.state.keyed import KeyIndex
+
+if TYPE_CHECKING:
+    from connectors.memory.constraints import TableRules
 
 __all__ = ["MemoryTable"]
 
@@ -85,14 +87,13 @@ class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
         self._history = history
         self.key_positions = [schema.index_of(k) for k in primary_key] or list(range(len(schema)))
         self._clear()
-        self._readers: list[MemoryReader] = []
-        self.watermark = MIN_WATERMARK
-        self.idle = False
         self.remembers = False  # Whether its history is kept, of which each epoch is a part.
         self.catch_up: Callable[[], object] | None = None
         """Called before anybody reads it, where changes are let gather."""
         self.changed = 0
         """How often the contents have changed."""
+        self.rules: TableRules | None = None
+        """What holds for every row; None: nothing."""
         self.stated_rows: int | None = None
         """What `statistics` says in the place of the number of rows."""
         self._unpublished: list[ChangelogBatch] = []
@@ -130,22 +131,28 @@ class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
 
     @property
     def nbytes(self) -> int:
-        return self._rows.nbytes + self._index.nbytes + self._positions.nbytes
+        return self._rows.nbytes + self._index_bytes
+
+    @property
+    def _index_bytes(self) -> int:
+        kept = 0 if self.rules is None else self.rules.nbytes
+        return self._index.nbytes + self._positions.nbytes + kept
 
     @property
     def parts(self) -> TableParts:
         """What of it is in memory. From any thread."""
         pending = (*self._unpublished, *self._passed_on, *self._unshown, *self.prepared)
-        return TableParts(self._rows, self._index.nbytes + self._positions.nbytes, in_memory(pending, self.files))
+        return TableParts(self._rows, self._index_bytes, in_memory(pending, self.files))
 
     def apply(self, *batches: ChangelogBatch) -> None:
         """Change the contents by batches in their order; followers hear of it with the next `publish`.
 
         Many rows are applied piece by piece, and taken back when that is stopped or fails in between.
 
-        Raises PlanningError E1710 for updates and deletes of an append-only table.
+        Raises PlanningError E1710 for updates and deletes of an append-only table, and BrokenConstraint.
         """
         self.check_takes(batches)
+        net = None if self.rules is None else self.rules.check_net(self, batches)
         self.changed += 1
         if self.append_only:
             with whole():
@@ -156,15 +163,29 @@ class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
         else:
             # A bag may take a row back before it comes: what is between is not looked at.
             self._apply_pieces([ChangelogBatch.concat(batches)])
+        if self.rules is not None:
+            self.rules.take(net)
+
+    def apply_again(self, *batches: ChangelogBatch) -> None:
+        """Apply changes that a process before has applied: what held for them then is not asked again."""
+        rules, self.rules = self.rules, None
+        try:
+            self.apply(*batches)
+        finally:
+            self.rules = rules
+            if rules is not None:
+                rules.forget()
 
     def check_takes(self, batches: Sequence[ChangelogBatch]) -> None:
-        """Raise PlanningError E1710 for updates and deletes of an append-only table."""
+        """Raise PlanningError E1710 for updates and deletes of an append-only table, and BrokenConstraint E2024."""
         if self.append_only and not all(batch.is_append_only for batch in batches):
             raise PlanningError(
                 f"{self.name} is append-only: its rows cannot be updated or deleted",
                 code="E1710",
                 hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
             )
+        if self.rules is not None:
+            self.rules.check_rows(self, batches)
 
     def exactly(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the very types and names of the table's columns."""
@@ -325,6 +346,8 @@ class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
             changes, self._unpublished = self._unpublished, []
             self._undo(changes)
             self._unpublished = []
+            if self.rules is not None:
+                self.rules.forget()
 
     def publish(self) -> bool:
         """The changes since the last time become one epoch for every follower; tells whether there were any."""
@@ -359,19 +382,6 @@ class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
             else:
                 self.on_publish(self)
         return changes
-
-    def deliver(self, step: ChangelogBatch) -> None:
-        """Give a step of changes to every follower."""
-        self._complete_version()
-        for reader in tuple(self._readers):
-            reader.push(step)
-
-    def tell_time(self, watermark: int, idle: bool) -> None:
-        """The watermark that holds behind all changes so far, and whether nobody should wait for it to move."""
-        turned, moved = idle != self.idle, watermark > self.watermark
-        self.idle, self.watermark = idle, max(watermark, self.watermark)
-        for reader in tuple(self._readers) if turned or moved else ():
-            reader.push(None) if moved else reader.wake()
 
     def contents(self) -> pa.Table:
         """All live rows, in order of arrival, a row of count n n times."""
@@ -429,6 +439,15 @@ class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
         slots = self._index.find(keys, len(keys[0]))
         held = slots >= 0
         return held, self._rows.take(self._positions[slots[held]])
+
+    def counts_of(self, rows: pa.RecordBatch) -> np.ndarray:
+        """How often a bag has each of some rows, int64 (n,). Called with the lock held."""
+        if not self._indexed:
+            self._index_rows()
+        slots = self._index.find(rows.columns, rows.num_rows)
+        found = np.zeros(rows.num_rows, np.int64)
+        found[slots >= 0] = self._rows.counts(self._positions[slots[slots >= 0]])
+        return found
 
     def _caught_up(self) -> None:
         if self.catch_up is not None and self.settled is None:

@@ -27,6 +27,7 @@ __all__ = [
     "CatalogTable",
     "CatalogView",
     "ComputedColumn",
+    "Constraint",
     "DefaultValue",
     "MaterializedView",
     "MetadataColumn",
@@ -60,7 +61,7 @@ class ObjectPath:
 
 @dataclass(frozen=True, slots=True)
 class DefaultValue:
-    """What a column is in a row that says nothing of it: `expression` is unbound, `text` is Flink SQL."""
+    """What a column is in a row that says nothing of it, or a condition: `expression` is unbound, `text` is Flink SQL."""
 
     expression: Tree
     text: str
@@ -122,6 +123,17 @@ class TableDistribution:
 
 
 @dataclass(frozen=True, slots=True)
+class Constraint:
+    """What holds for every row of a table: `condition`, of CHECK, is not false; or, of UNIQUE, no two rows have the same
+    values in `columns`. `columns` of CHECK are those that it reads."""
+
+    name: str
+    columns: tuple[str, ...]
+    condition: DefaultValue | None = None
+    nulls_distinct: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogTable:
     """A table with a connector, or (no `connector` option) one that lives in memory."""
 
@@ -140,6 +152,8 @@ class CatalogTable:
     """The number of the session that a temporary table belongs to."""
     distribution: TableDistribution | None = None
     """What DISTRIBUTED says; no connector here has buckets."""
+    constraints: tuple[Constraint, ...] = ()
+    """CHECK and UNIQUE, of tables without connector."""
 
     def __repr__(self) -> str:
         options = {key: shown_value(key, value) for key, value in self.options.items()}

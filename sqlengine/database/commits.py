@@ -8,7 +8,7 @@ is numbered, logged and shown when all is done, with the lock held.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from runtime.core.cancellation import at_hand
@@ -16,7 +16,7 @@ from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.session import Session
 
-__all__ = ["commit", "together"]
+__all__ = ["check_twins", "commit", "together"]
 
 T = TypeVar("T")
 
@@ -85,3 +85,18 @@ def commit(session: Session, epoch: OpenEpoch) -> None:
             if epoch.applied:
                 session.epoch = None
                 session.publish(tables)
+
+
+def check_twins(session: Session, epoch: OpenEpoch, mark: Mapping[ObjectPath, int]) -> None:
+    """After a statement of an open epoch: raise BrokenConstraint E2025, and forget what has come since the mark, when it has
+    brought values that may be there once."""
+    changed = epoch.new_twins(mark)
+    if not changed:
+        return
+    try:
+        with session.alone(lambda: session.views.touched(set(changed))):
+            for changes in changed.values():
+                changes.check_twins()
+    except BaseException:
+        epoch.back_to(mark)
+        raise

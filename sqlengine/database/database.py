@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import sqlengine.database.metrics as _metrics
     import sqlengine.database.scheduler as _scheduler
     import sqlengine.database.sequences as _sequences
+    import sqlengine.database.table_rules as _table_rules
     import sqlengine.roles.roles as _roles
     from sqlengine.database.durable import Durable
     from sqlengine.database.folder.changes import Definition, Place
@@ -50,6 +51,7 @@ else:
     _scheduler = Room("sqlengine.database.scheduler")
     _roles = Room("sqlengine.roles.roles")
     _sequences = Room("sqlengine.database.sequences")
+    _table_rules = Room("sqlengine.database.table_rules")
 
 __all__ = ["Database", "UserFunctionEntry"]
 
@@ -219,6 +221,8 @@ class Database:
             )
             if is_numbered(table):
                 self.sequences.follow(table, made)
+            if table.constraints:
+                made.rules = _table_rules.table_rules(table, self.clock)
         retention = history_retention(table)
         if retention is not None:
             self.histories.keep(made, retention)

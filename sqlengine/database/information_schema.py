@@ -61,6 +61,9 @@ _SCHEMAS = {
     "key_column_usage": Schema.of(
         ("constraint_name", STRING), *_OBJECT, ("column_name", STRING), ("ordinal_position", INT)
     ),
+    "table_constraints": Schema.of(
+        ("constraint_name", STRING), *_OBJECT, ("constraint_type", STRING), ("check_clause", STRING)
+    ),
     "table_options": Schema.of(*_OBJECT, ("option_name", STRING), ("option_value", STRING)),
     "routines": Schema.of(
         ("routine_name", STRING), ("routine_kind", STRING), ("signature", STRING), ("comment", STRING)
@@ -166,6 +169,19 @@ class InformationSchema:
             if isinstance(thing, CatalogTable):
                 for position, name in enumerate(thing.primary_key, 1):
                     yield thing.constraint_name or "PRIMARY KEY", *thing.path.parts, name, position
+                for constraint in thing.constraints:
+                    for position, name in enumerate(constraint.columns if constraint.condition is None else (), 1):
+                        yield constraint.name, *thing.path.parts, name, position
+
+    def _table_constraints(self, catalog: str) -> Iterator[tuple[object, ...]]:
+        for thing in self._objects(catalog):
+            if isinstance(thing, CatalogTable):
+                if thing.primary_key:
+                    yield thing.constraint_name or "PRIMARY KEY", *thing.path.parts, "PRIMARY KEY", None
+                for constraint in thing.constraints:
+                    condition = constraint.condition
+                    kind = "UNIQUE" if condition is None else "CHECK"
+                    yield constraint.name, *thing.path.parts, kind, None if condition is None else condition.text
 
     def _table_options(self, catalog: str) -> Iterator[tuple[object, ...]]:
         for thing in self._objects(catalog):

@@ -68,6 +68,14 @@ class OpenEpoch:
         for path, changes in self._changes.items():
             changes.forget_since(mark.get(path, 0))
 
+    def new_twins(self, mark: Mapping[ObjectPath, int]) -> Mapping[ObjectPath, OpenChanges]:
+        """The changes since a mark of tables that have columns without repeated values."""
+        return {
+            path: changes
+            for path, changes in self._changes.items()
+            if changes.looks_for_twins and len(changes.batches) > mark.get(path, 0)
+        }
+
     def close(self) -> None:
         """It has ended, or was given up: no table tells it of changes any more, whoever still holds it."""
         for changes in self._changes.values():

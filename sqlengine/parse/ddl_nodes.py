@@ -1,4 +1,4 @@
-"""The parts that statements are made of, and the statements that define and change tables, views, models and connections.
+"""The parts that statements are made of, and the statements that define and change tables and views.
 
 See `statement_nodes` for the rest and for what holds for all of them.
 """
@@ -152,6 +152,17 @@ class PrimaryKey(Node):
 
 
 @node
+class Constraint(Node):
+    """`[CONSTRAINT name] CHECK (condition)`, or `UNIQUE [NULLS NOT DISTINCT] (columns)` without a condition."""
+
+    name: Name | None = None
+    columns: tuple[Name, ...] = ()
+    condition: ExpressionText | None = None
+    nulls_distinct: bool = True
+    span: Span = field(default=_NOWHERE, compare=False)
+
+
+@node
 class Distribution(Node):
     """`DISTRIBUTED [BY [HASH|RANGE] (columns)] [INTO n BUCKETS]`; `kind` is "HASH", "RANGE" or None."""
 
@@ -201,6 +212,7 @@ class CreateTable(Statement):
     columns: tuple[ColumnDefinition, ...] = ()
     watermarks: tuple[Watermark, ...] = ()
     primary_key: PrimaryKey | None = None
+    constraints: tuple[Constraint, ...] = ()
     comment: str | None = None
     distribution: Distribution | None = None
     partitioned_by: tuple[Name, ...] = ()
@@ -227,12 +239,13 @@ class ColumnPlace(Node):
 
 @node
 class AddParts(Node):
-    """ALTER TABLE ADD: columns, watermark, primary key or distribution."""
+    """ALTER TABLE ADD: columns, watermark, primary key, distribution or constraints."""
 
     columns: tuple[ColumnPlace, ...] = ()
     watermark: Watermark | None = None
     primary_key: PrimaryKey | None = None
     distribution: Distribution | None = None
+    constraints: tuple[Constraint, ...] = ()
 
 
 @node
@@ -255,10 +268,11 @@ class DropColumns(Node):
 
 @node
 class DropPart(Node):
-    """ALTER TABLE DROP PRIMARY KEY, CONSTRAINT name, WATERMARK or DISTRIBUTION; `part` is the words."""
+    """ALTER TABLE DROP PRIMARY KEY, CONSTRAINT [IF EXISTS] name, WATERMARK or DISTRIBUTION; `part` is the words."""
 
     part: str
     name: Name | None = None
+    if_exists: bool = False
 
 
 @node
@@ -423,66 +437,3 @@ class AlterMaterializedView(Statement):
 
     name: ObjectName
     action: SetOptions | ResetOptions
-
-
-# Models and connections
-
-
-@node
-class CreateModel(Statement):
-    """`CREATE [TEMPORARY] MODEL [IF NOT EXISTS] name INPUT (..) OUTPUT (..) [COMMENT 'c'] WITH (..)`."""
-
-    name: ObjectName
-    inputs: tuple[PhysicalColumn, ...] = ()
-    outputs: tuple[PhysicalColumn, ...] = ()
-    comment: str | None = None
-    options: tuple[Option, ...] = ()
-    temporary: bool = False
-    if_not_exists: bool = False
-
-
-@node
-class AlterModel(Statement):
-    """`ALTER MODEL [IF EXISTS] name {SET (..)|RESET (..)|RENAME TO name}`."""
-
-    name: ObjectName
-    action: AlterAction
-    if_exists: bool = False
-
-
-@node
-class DropModel(Statement):
-    """`DROP [TEMPORARY] MODEL [IF EXISTS] name`."""
-
-    name: ObjectName
-    temporary: bool = False
-    if_exists: bool = False
-
-
-@node
-class CreateConnection(Statement):
-    """`CREATE [TEMPORARY] CONNECTION [IF NOT EXISTS] name [COMMENT 'c'] WITH (..)`."""
-
-    name: ObjectName
-    comment: str | None = None
-    options: tuple[Option, ...] = ()
-    temporary: bool = False
-    if_not_exists: bool = False
-
-
-@node
-class AlterConnection(Statement):
-    """`ALTER CONNECTION [IF EXISTS] name {SET (..)|RESET (..)|RENAME TO name}`."""
-
-    name: ObjectName
-    action: AlterAction
-    if_exists: bool = False
-
-
-@node
-class DropConnection(Statement):
-    """`DROP [TEMPORARY] CONNECTION [IF EXISTS] name`."""
-
-    name: ObjectName
-    temporary: bool = False
-    if_exists: bool = False

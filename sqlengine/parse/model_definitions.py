@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sqlengine.parse.ddl_nodes import CreateModel, PhysicalColumn
+from sqlengine.parse.ddl_nodes import PhysicalColumn
+from sqlengine.parse.session_nodes import CreateModel
 from sqlengine.parse.table_definitions import TableGrammar
 
 __all__ = ["read_create_model"]

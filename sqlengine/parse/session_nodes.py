@@ -1,11 +1,26 @@
-"""Statements about the session, jobs, plans and roles: see `statement_nodes` for what holds for all of them."""
+"""Statements about the session, jobs, plans, roles, models and connections: see `statement_nodes` for what holds for all of them."""
 
 from __future__ import annotations
 
 from runtime.core.node import Node, node
-from sqlengine.parse.ddl_nodes import ExpressionText, Name, ObjectName, Option, PartitionSpec, Statement
+from sqlengine.parse.ddl_nodes import (
+    AlterAction,
+    ExpressionText,
+    Name,
+    ObjectName,
+    Option,
+    PartitionSpec,
+    PhysicalColumn,
+    Statement,
+)
 
 __all__ = [
+    "AlterConnection",
+    "AlterModel",
+    "CreateConnection",
+    "CreateModel",
+    "DropConnection",
+    "DropModel",
     "UseCatalog",
     "UseDatabase",
     "UseModules",
@@ -341,4 +356,67 @@ class DropSecret(Statement):
     """`DROP SECRET [IF EXISTS] name`."""
 
     name: Name
+    if_exists: bool = False
+
+
+# Models and connections
+
+
+@node
+class CreateModel(Statement):
+    """`CREATE [TEMPORARY] MODEL [IF NOT EXISTS] name INPUT (..) OUTPUT (..) [COMMENT 'c'] WITH (..)`."""
+
+    name: ObjectName
+    inputs: tuple[PhysicalColumn, ...] = ()
+    outputs: tuple[PhysicalColumn, ...] = ()
+    comment: str | None = None
+    options: tuple[Option, ...] = ()
+    temporary: bool = False
+    if_not_exists: bool = False
+
+
+@node
+class AlterModel(Statement):
+    """`ALTER MODEL [IF EXISTS] name {SET (..)|RESET (..)|RENAME TO name}`."""
+
+    name: ObjectName
+    action: AlterAction
+    if_exists: bool = False
+
+
+@node
+class DropModel(Statement):
+    """`DROP [TEMPORARY] MODEL [IF EXISTS] name`."""
+
+    name: ObjectName
+    temporary: bool = False
+    if_exists: bool = False
+
+
+@node
+class CreateConnection(Statement):
+    """`CREATE [TEMPORARY] CONNECTION [IF NOT EXISTS] name [COMMENT 'c'] WITH (..)`."""
+
+    name: ObjectName
+    comment: str | None = None
+    options: tuple[Option, ...] = ()
+    temporary: bool = False
+    if_not_exists: bool = False
+
+
+@node
+class AlterConnection(Statement):
+    """`ALTER CONNECTION [IF EXISTS] name {SET (..)|RESET (..)|RENAME TO name}`."""
+
+    name: ObjectName
+    action: AlterAction
+    if_exists: bool = False
+
+
+@node
+class DropConnection(Statement):
+    """`DROP [TEMPORARY] CONNECTION [IF EXISTS] name`."""
+
+    name: ObjectName
+    temporary: bool = False
     if_exists: bool = False

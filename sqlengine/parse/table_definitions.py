@@ -19,14 +19,12 @@ from sqlengine.parse.ddl_nodes import (
     ColumnDefinition,
     ColumnPlace,
     ComputedColumn,
+    Constraint,
     CreateTable,
-    Distribution,
     DropColumns,
     DropPart,
     DropPartitions,
     ExpressionText,
-    LikeClause,
-    LikeOption,
     MetadataColumn,
     ModifyParts,
     Name,
@@ -42,7 +40,7 @@ from sqlengine.parse.ddl_nodes import (
     SetOptions,
     Watermark,
 )
-from sqlengine.parse.lexer import NUMBER, QUOTED, WORD, Token
+from sqlengine.parse.lexer import QUOTED, WORD, Token
 from sqlengine.parse.queries import QueryGrammar
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import Insert
@@ -50,20 +48,19 @@ from sqlengine.parse.statement_nodes import Insert
 if TYPE_CHECKING:
     import sqlengine.parse.column_rules as _rules
     import sqlengine.parse.joined_changes as _joined
+    import sqlengine.parse.table_clauses as _clauses
 else:
     _joined = Room("sqlengine.parse.joined_changes")
     _rules = Room("sqlengine.parse.column_rules")
+    _clauses = Room("sqlengine.parse.table_clauses")
 
 __all__ = ["TableGrammar"]
 
-_STRATEGIES = ("INCLUDING", "EXCLUDING", "OVERWRITING")
-_FEATURES = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS", "GENERATED", "METADATA", "OPTIONS", "WATERMARKS")
 _SERIALS = {
     **dict.fromkeys(("SERIAL", "SERIAL4"), types.INT),
     **dict.fromkeys(("BIGSERIAL", "SERIAL8"), types.BIGINT),
     **dict.fromkeys(("SMALLSERIAL", "SERIAL2"), types.SMALLINT),
 }
-_NEVER_OVERWRITING = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS")
 
 
 class Elements:
@@ -74,6 +71,7 @@ class Elements:
         self.order: list[Name] = []
         self.watermarks: list[Watermark] = []
         self.primary_key: PrimaryKey | None = None
+        self.constraints: list[Constraint] = []
         self.key_end: int | None = None
         """Where NOT ENFORCED is missing, of a key that is to be one of a table without connector."""
 
@@ -178,13 +176,13 @@ class TableGrammar(QueryGrammar):
         elements = self._elements() if self.at("(") else Elements()
         fields: dict[str, Any] = {"comment": self.comment()}
         if self.at("DISTRIBUTED"):
-            fields["distribution"] = self._distribution("DISTRIBUTED")
+            fields["distribution"] = _clauses.read_distribution(self, "DISTRIBUTED")
         if self.match("PARTITIONED"):
             self.expect("BY")
             fields["partitioned_by"] = self.names("a partition column")
         fields["options"] = self.with_options()
         if self.at("LIKE"):
-            fields["like"] = self._like_clause()
+            fields["like"] = _clauses.read_like(self)
         if elements.key_end is not None and (fields["options"] or "like" in fields):
             self.back_to(elements.key_end)
             self._not_enforced(None)
@@ -199,6 +197,7 @@ class TableGrammar(QueryGrammar):
             tuple(elements.columns),
             tuple(elements.watermarks),
             elements.primary_key,
+            tuple(elements.constraints),
             column_order=tuple(elements.order),
             temporary=temporary,
             if_not_exists=if_not_exists,
@@ -229,14 +228,14 @@ class TableGrammar(QueryGrammar):
             found.watermarks.append(self._watermark())
             if len(found.watermarks) > 1:
                 self.refuse("a table has one watermark", start, "keep the one of its event time")
+        elif self._at_constraint():
+            found.constraints.append(self._table_constraint())
         elif self.at("PRIMARY", "KEY") or self.at("CONSTRAINT"):
             self._keep_key(found, self._table_key(found), start)
-        elif self.at("UNIQUE", "("):
-            self.refuse("UNIQUE is not supported", hint="only PRIMARY KEY (..) NOT ENFORCED is")
         elif self.token.kind in (WORD, QUOTED) and self.peek().upper in (",", ")"):
             found.order.append(self.name("a column name"))
         else:
-            column, key = self._column(found)
+            column, key = self._column(found, found.constraints)
             if any(other.name.text == column.name.text for other in found.columns):
                 self.refuse(f'the column "{column.name}" is there twice', column.name.span, "give it another name")
             found.columns.append(column)
@@ -250,8 +249,11 @@ class TableGrammar(QueryGrammar):
             )
         found.primary_key = key
 
-    def _column(self, among: Elements | None = None) -> tuple[ColumnDefinition, PrimaryKey | None]:
-        """A column and, for `c INT PRIMARY KEY NOT ENFORCED`, the key it declares. `among`: those of CREATE TABLE."""
+    def _column(
+        self, among: Elements | None = None, constraints: list[Constraint] | None = None
+    ) -> tuple[ColumnDefinition, PrimaryKey | None]:
+        """A column and, for `c INT PRIMARY KEY NOT ENFORCED`, the key it declares. `among`: those of CREATE TABLE;
+        `constraints`: where those that it declares go."""
         start = self.token
         token = self.token
         name = Name(self.identifier("a column name", reserved=self.peek().kind is WORD).name, token.span)
@@ -274,8 +276,11 @@ class TableGrammar(QueryGrammar):
         primary: PrimaryKey | None = None
         while not self.at_any(",", ")"):
             at = self.token
-            if self.at("CONSTRAINT") or self.at("PRIMARY"):
+            if self.at_any("CONSTRAINT", "PRIMARY", "CHECK", "UNIQUE"):
                 constraint = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
+                if constraints is not None and self.at_any("CHECK", "UNIQUE"):
+                    constraints.append(_clauses.read_constraint(self, constraint, name))
+                    continue
                 self.expect("PRIMARY", "KEY")
                 self._not_enforced(among)
                 primary = PrimaryKey((name,), constraint, self.span_from(at))
@@ -301,12 +306,24 @@ class TableGrammar(QueryGrammar):
     def _table_key(self, among: Elements | None = None) -> PrimaryKey:
         start = self.token
         constraint = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
-        if self.at("UNIQUE"):
-            self.refuse("UNIQUE is not supported", hint="only PRIMARY KEY (..) NOT ENFORCED is")
         self.expect("PRIMARY", "KEY")
         columns = self.names("a column name")
         self._not_enforced(among)
         return PrimaryKey(columns, constraint, self.span_from(start))
+
+    def _at_constraint(self) -> bool:
+        """Whether a CHECK or UNIQUE of the table stands here."""
+        ahead = self.peek(2) if self.at("CONSTRAINT") else self.token
+        behind = self.peek(3) if self.at("CONSTRAINT") else self.peek()
+        return ahead.upper in ("CHECK", "UNIQUE") and behind.upper in ("(", "NULLS")
+
+    def _table_constraint(self) -> Constraint:
+        name = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
+        return _clauses.read_constraint(self, name)
+
+    def condition_text(self) -> ExpressionText:
+        """The condition of CHECK."""
+        return self.expression_text()
 
     def _not_enforced(self, among: Elements | None) -> None:
         if self.match("NOT", "ENFORCED"):
@@ -323,40 +340,6 @@ class TableGrammar(QueryGrammar):
         self.expect("AS")
         expression = self.expression_text()
         return Watermark(column, expression, self.span_from(start))
-
-    def _distribution(self, word: str) -> Distribution:
-        start = self.expect(word)
-        columns: tuple[Name, ...] = ()
-        kind = None
-        if self.match("BY"):
-            kind = self.match_any("HASH", "RANGE")
-            columns = self.names("a column name")
-        buckets = None
-        if self.match("INTO"):
-            token = self.token
-            if token.kind is not NUMBER or not token.text.isdigit():
-                self.fail("a number of buckets")
-            buckets = int(self.advance().text)
-            self.expect("BUCKETS")
-        elif not columns:
-            self.fail("BY", "INTO")
-        return Distribution(columns, kind, buckets, self.span_from(start))
-
-    def _like_clause(self) -> LikeClause:
-        start = self.expect("LIKE")
-        source = self.object_name("the name of a table")
-        chosen: list[LikeOption] = []
-        if self.match("("):
-            while not self.match(")"):
-                at = self.token
-                strategy = self.expect_any(*_STRATEGIES)
-                feature = self.expect_any(*_FEATURES)
-                if strategy == "OVERWRITING" and feature in _NEVER_OVERWRITING:
-                    self.refuse(f"{feature} cannot be overwritten", at, "use INCLUDING or EXCLUDING")
-                if any(option.feature == feature for option in chosen):
-                    self.refuse(f"{feature} is there twice", at)
-                chosen.append(LikeOption(strategy, feature, self.span_from(at)))
-        return LikeClause(source, tuple(chosen), self.span_from(start))
 
     # ALTER TABLE
 
@@ -402,19 +385,22 @@ class TableGrammar(QueryGrammar):
 
     def _parts(self, kind: type[AddParts] | type[ModifyParts]) -> AddParts | ModifyParts:
         columns: list[ColumnPlace] = []
+        constraints: list[Constraint] = []
         watermark = primary_key = distribution = None
         several = self.match("(")
         while True:
             if self.at("WATERMARK", "FOR"):
                 watermark = self._watermark()
+            elif kind is AddParts and self._at_constraint():
+                constraints.append(self._table_constraint())
             elif self.at("PRIMARY", "KEY") or self.at("CONSTRAINT"):
                 primary_key = self._table_key()
             elif self.at("DISTRIBUTION"):
-                distribution = self._distribution("DISTRIBUTION")
+                distribution = _clauses.read_distribution(self, "DISTRIBUTION")
             else:
                 self.match("COLUMN")
                 again = self.match("IF", "NOT", "EXISTS")
-                place, key = self._placed_column()
+                place, key = self._placed_column(constraints if kind is AddParts else None)
                 place = place.with_(if_not_exists=again)
                 columns.append(place)
                 primary_key = key or primary_key
@@ -425,10 +411,12 @@ class TableGrammar(QueryGrammar):
                 break
         if several:
             self.expect(")")
+        if kind is AddParts:
+            return AddParts(tuple(columns), watermark, primary_key, distribution, tuple(constraints))
         return kind(tuple(columns), watermark, primary_key, distribution)
 
-    def _placed_column(self) -> tuple[ColumnPlace, PrimaryKey | None]:
-        column, key = self._column()
+    def _placed_column(self, constraints: list[Constraint] | None) -> tuple[ColumnPlace, PrimaryKey | None]:
+        column, key = self._column(None, constraints)
         if self.match("FIRST"):
             return ColumnPlace(column, first=True), key
         after = self.name("a column name") if self.match("AFTER") else None
@@ -446,7 +434,10 @@ class TableGrammar(QueryGrammar):
             return DropPart("PRIMARY KEY")
         if self.at("CONSTRAINT") and self.peek().kind in (WORD, QUOTED):
             self.advance()
-            return DropPart("CONSTRAINT", self.name())
+            lenient = self.match("IF", "EXISTS")
+            part = DropPart("CONSTRAINT", self.name(), lenient)
+            self.match_any("RESTRICT", "CASCADE")
+            return part
         for part in ("WATERMARK", "DISTRIBUTION"):
             if self.match(part):
                 return DropPart(part)

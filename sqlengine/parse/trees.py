@@ -22,6 +22,7 @@ __all__ = [
     "select_all",
     "update_query",
     "where_equal",
+    "with_renamed_column_in",
 ]
 
 Tree = exp.Expr
@@ -128,3 +129,13 @@ def _target(path: tuple[str, str, str], alias: st.Name | None) -> str:
 def _column(name: str, table: str | None = None) -> exp.Column:
     relation = None if table is None else exp.to_identifier(table, quoted=True)
     return exp.Column(this=exp.to_identifier(name, quoted=True), table=relation)
+
+
+def with_renamed_column_in(tree: Tree, old: str, new: str) -> tuple[Tree, str]:
+    """An expression in which a column has another name, and its text in Flink SQL."""
+    made = tree.copy()
+    for column in made.find_all(exp.Column):
+        first = column.parts[0]
+        if first.name == old:
+            first.replace(exp.Identifier(this=new, quoted=True))
+    return made, str(made.sql(dialect="flink"))

@@ -55,9 +55,11 @@ from sqlengine.statements.view_options import keep_history
 
 if TYPE_CHECKING:
     import sqlengine.statements.column_values as _column_values
+    import sqlengine.statements.constraints as _constraints
     import sqlengine.statements.partitions as _partitions
 else:
     _column_values = Room("sqlengine.statements.column_values")
+    _constraints = Room("sqlengine.statements.constraints")
     _partitions = Room("sqlengine.statements.partitions")
 
 __all__ = ["alter_table"]
@@ -80,7 +82,10 @@ def alter_table(statement: st.AlterTable, session: Session) -> Result:
 
 
 def _change(table: CatalogTable, action: ddl.AlterAction, session: Session) -> None:
-    changed = checked_table(_changed(table, action), session)
+    changed = _changed(table, action)
+    if isinstance(action, ddl.AddParts) and action.constraints:
+        changed = _constraints.with_constraints(changed, action.constraints, session)
+    changed = checked_table(changed, session)
     if isinstance(action, ddl.SetOptions | ddl.ResetOptions):
         check_connector(changed, session, action.options if isinstance(action, ddl.SetOptions) else ())
     if _declared(changed) != _declared(table) or _kept_as(changed) != _kept_as(table):
@@ -88,6 +93,8 @@ def _change(table: CatalogTable, action: ddl.AlterAction, session: Session) -> N
     if table.storage in session.memory and _kept_as(changed) != _kept_as(table):
         renamed = action if isinstance(action, ddl.RenameColumn) else None
         _follow_contents(table, changed, renamed, session)
+    elif table.storage in session.memory and changed.constraints != table.constraints:
+        _constraints.enforce(changed, session.memory[table.storage], session)
     session.catalogs.replace(replace(changed, measured=_still_measured(table, changed)))
     if changed.connector is None and isinstance(action, ddl.SetOptions | ddl.ResetOptions):
         keep_history(changed, session)
@@ -145,6 +152,7 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
                 primary_key=tuple(new.text if k == old.text else k for k in table.primary_key),
                 partitioned_by=tuple(new.text if k == old.text else k for k in table.partitioned_by),
                 distribution=_with_renamed(table.distribution, old.text, new.text),
+                constraints=_constraints.with_renamed_column(table, old.text, new.text) if table.constraints else (),
             )
         case ddl.AlterColumn():
             return _with_column(table, action)
@@ -320,7 +328,8 @@ def _without_columns(table: CatalogTable, names: tuple[ddl.Name, ...]) -> Catalo
                 hint="DROP DISTRIBUTION first",
             )
     gone = {n.text for n in names}
-    return replace(table, columns=tuple(c for c in table.columns if c.name not in gone))
+    constraints = _constraints.without_column(table, gone) if table.constraints else ()
+    return replace(table, columns=tuple(c for c in table.columns if c.name not in gone), constraints=constraints)
 
 
 def _without_part(table: CatalogTable, action: ddl.DropPart) -> CatalogTable:
@@ -328,18 +337,31 @@ def _without_part(table: CatalogTable, action: ddl.DropPart) -> CatalogTable:
         return replace(table, watermark=None)
     if action.part == "DISTRIBUTION" and table.distribution is not None:
         return replace(table, distribution=None)
-    if action.part in ("PRIMARY KEY", "CONSTRAINT") and table.primary_key:
-        if action.name is not None and table.constraint_name not in (None, action.name.text):
-            raise CatalogError(
-                f'unknown constraint "{action.name.text}"',
-                code="E1414",
-                span=action.name.span,
-                hint=f'there is "{table.constraint_name}"',
-            )
+    if action.part == "CONSTRAINT" and action.name is not None:
+        return _without_constraint(table, action.name, action.if_exists)
+    if action.part == "PRIMARY KEY" and table.primary_key:
         return replace(table, primary_key=(), constraint_name=None)
-    what = action.part if action.part != "CONSTRAINT" else "primary key"
     raise CatalogError(
-        f"the table has no {what.lower()} to drop", code="E1414", hint=f"DESCRIBE {table.path.name} shows what it has"
+        f"the table has no {action.part.lower()} to drop",
+        code="E1414",
+        hint=f"DESCRIBE {table.path.name} shows what it has",
+    )
+
+
+def _without_constraint(table: CatalogTable, name: ddl.Name, if_exists: bool) -> CatalogTable:
+    """The table without a constraint, which may be the primary key; that has a name where nobody has given it one."""
+    left = _constraints.without_constraint(table, name.text) if table.constraints else None
+    if left is not None:
+        return left
+    key = table.constraint_name or f"{table.path.name}_pkey"
+    flinks = "" if table.constraint_name else f"PK_{'_'.join(table.primary_key)}"
+    if table.primary_key and name.text in (key, flinks):
+        return replace(table, primary_key=(), constraint_name=None)
+    if if_exists:
+        return table
+    names = [c.name for c in table.constraints] + ([key] if table.primary_key else [])
+    raise CatalogError(
+        f'unknown constraint "{name.text}"', code="E1414", span=name.span, hint=did_you_mean(name.text, names)
     )
 
 

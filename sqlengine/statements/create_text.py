@@ -11,6 +11,7 @@ from sqlengine.catalog.objects import (
     CatalogTable,
     CatalogView,
     ComputedColumn,
+    Constraint,
     MaterializedView,
     MetadataColumn,
     PhysicalColumn,
@@ -21,6 +22,7 @@ from sqlengine.parse.ddl_nodes import Identity
 
 __all__ = [
     "catalog_text",
+    "constraint_text",
     "create_text",
     "database_text",
     "definition_text",
@@ -85,6 +87,7 @@ def table_text(table: CatalogTable, *, name: str | None = None, masked: bool = T
     if table.primary_key:
         constraint = f"CONSTRAINT {quoted(table.constraint_name)} " if table.constraint_name else ""
         lines.append(f"  {constraint}PRIMARY KEY ({', '.join(quoted(k) for k in table.primary_key)}) NOT ENFORCED")
+    lines += [f"  {constraint_text(c)}" for c in table.constraints]
     temporary = "TEMPORARY " if table.temporary else ""
     text = f"CREATE {temporary}TABLE {name or _path(table)} (\n" + ",\n".join(lines) + "\n)"
     text += _comment(table.comment, "\n")
@@ -94,6 +97,15 @@ def table_text(table: CatalogTable, *, name: str | None = None, masked: bool = T
         text += f"\nPARTITIONED BY ({', '.join(quoted(p) for p in table.partitioned_by)})"
     options = _with(table.options, masked=masked)
     return text + (f"\n{options}" if options else "")
+
+
+def constraint_text(constraint: Constraint) -> str:
+    """`CONSTRAINT name CHECK (condition)`."""
+    named = f"CONSTRAINT {quoted(constraint.name)}"
+    if constraint.condition is not None:
+        return f"{named} CHECK ({constraint.condition.text})"
+    nulls = "" if constraint.nulls_distinct else "NULLS NOT DISTINCT "
+    return f"{named} UNIQUE {nulls}({', '.join(map(quoted, constraint.columns))})"
 
 
 def _filled_text(column: PhysicalColumn) -> str:

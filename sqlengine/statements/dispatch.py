@@ -16,6 +16,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.reading import without_header
 
 if TYPE_CHECKING:
+    import sqlengine.database.commits as _commits
     import sqlengine.database.filling as _filling
     import sqlengine.statements.allowed as _allowed
     import sqlengine.statements.databases as _databases
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.returning as _returning
 else:
     _allowed = Room("sqlengine.statements.allowed")
+    _commits = Room("sqlengine.database.commits")
     _filling = Room("sqlengine.database.filling")
     _in_the_making = Room("sqlengine.statements.in_the_making")
     _databases = Room("sqlengine.statements.databases")
@@ -84,12 +86,16 @@ def _execute(statement: st.Statement, session: Session) -> Result:
     late = _refresh_due(statement, session) if session.views.schedule else ()
     run = _with_others.get(type(statement)) or _run_of(statement)
     session.logged = None
+    open_epoch = session.epoch
+    mark = {} if open_epoch is None else open_epoch.mark()
     with session.turn:
         session.views.let_time_pass()
         if _reads_a_version(statement):
             result = session.at_a_version(lambda: _checked(run, statement, session))
         else:
             result = _alone(run, statement, session)
+        if open_epoch is not None and session.epoch is open_epoch and not open_epoch.implicit:
+            _commits.check_twins(session, open_epoch, mark)
         failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
         result.warnings = (*result.warnings, *late, *failures)
     if session.durable is not None:

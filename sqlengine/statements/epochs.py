@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from runtime.core.errors import PlanningError
+from runtime.core.errors import ExpressionError, PlanningError
 from runtime.core.rooms import Room
 from sqlengine.api.result import Result
 from sqlengine.catalog.objects import ObjectPath
@@ -42,11 +42,11 @@ def begin_epoch(statement: st.BeginEpoch, session: Session) -> Result:
 
 def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
     """All changes since BEGIN EPOCH become visible together. Raises PlanningError E1716, and none does, where another
-    session has changed the same rows meanwhile."""
+    session has changed the same rows meanwhile, and BrokenConstraint where one has brought a value that may be there once."""
     epoch = _open(statement, session)
     try:
         _commits.commit(session, epoch)
-    except PlanningError:
+    except (PlanningError, ExpressionError):
         epoch.close()
         session.epoch = None
         raise

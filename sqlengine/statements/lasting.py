@@ -227,7 +227,7 @@ def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -
         if batches:
             _check_rows(session, storage, batches)
             table = session.memory_table(_table(session, storage))
-            table.apply(*rows.before)
+            table.apply_again(*rows.before)
             table.publish()
 
 

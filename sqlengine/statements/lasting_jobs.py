@@ -17,7 +17,7 @@ from connectors.memory.snapshot import PastRows
 from connectors.pushed import PushedSource
 from runtime.checkpoint.fitting import taking
 from runtime.checkpoint.keys import KEY_FILE
-from runtime.core.errors import SqlEngineError
+from runtime.core.errors import SqlEngineError, UnsupportedError
 from runtime.core.logs import Log, tell
 from runtime.core.options import Options
 from runtime.core.rooms import Room
@@ -101,6 +101,7 @@ def checkpoints(session: Session, kept: KeptJob, plans: Sequence[PhysicalNode]) 
     if not stored and not reads_tables and session.options.get(CHECKPOINT_DIR):
         return None
     for table in stored:
+        _check_no_twins(table)
         table.logged = True
     return kept.checkpoints(
         session.options,
@@ -109,6 +110,18 @@ def checkpoints(session: Session, kept: KeptJob, plans: Sequence[PhysicalNode]) 
         stored=bool(stored),
         alone=len(stored) == len(sinks),
     )
+
+
+def _check_no_twins(sink: MemorySink) -> None:
+    """Raise UnsupportedError for a table whose rows may be refused when a checkpoint has them already."""
+    rules = sink.table.rules if isinstance(sink.table, MemoryTable) else None
+    if rules is not None and rules.uniques:
+        raise UnsupportedError(
+            f'a job that goes on cannot write to {sink.table.name}, whose constraint "{rules.uniques[0].name}" may refuse '
+            "what it has written",
+            code="E1607",
+            hint="DROP CONSTRAINT, or give the columns of UNIQUE to the PRIMARY KEY; input that ends can be inserted",
+        )
 
 
 def _why_not(session: Session, writing: Writing, reads: Sequence[Reads], plans: Sequence[PhysicalNode]) -> str | None:

@@ -185,7 +185,7 @@ class _Opening:
         in_order = self._in_order()
         for storage, (table, changes) in tables.items():
             if storage not in in_order:
-                table.apply(*(batch for _, batches in changes for batch in batches))
+                table.apply_again(*(batch for _, batches in changes for batch in batches))
                 table.publish()
         histories.replay(None)
         session.views.propagate()
@@ -197,7 +197,7 @@ class _Opening:
         for epoch in sorted(epochs):
             histories.replay(self._stored.moments.get(epoch))
             for table, batches in epochs[epoch]:
-                table.apply(*batches)
+                table.apply_again(*batches)
                 table.publish()
             session.views.propagate()
         self._drop_failed()

@@ -53,11 +53,15 @@ if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
     import sqlengine.database.inferred_tables as _inferred_tables
     import sqlengine.statements.column_values as _column_values
+    import sqlengine.statements.constraints as _constraints
     import sqlengine.statements.foreign_tables as _foreign_tables
     import sqlengine.statements.query_reads as _query_reads
+    import sqlengine.statements.table_like as _table_like
     import sqlengine.statements.view_options as _view_options
 else:
     _column_values = Room("sqlengine.statements.column_values")
+    _constraints = Room("sqlengine.statements.constraints")
+    _table_like = Room("sqlengine.statements.table_like")
     _query_reads = Room("sqlengine.statements.query_reads")
     _filling = Room("sqlengine.database.filling")
     _foreign_tables = Room("sqlengine.statements.foreign_tables")
@@ -121,6 +125,16 @@ def _place(sink: SinkTable) -> str:
 
 
 def declared_table(statement: st.CreateTable, session: Session) -> CatalogTable:
+    """The table that a statement which is kept has made before."""
+    return _with_constraints(_written_table(statement, session), statement, session)
+
+
+def _with_constraints(table: CatalogTable, statement: st.CreateTable, session: Session) -> CatalogTable:
+    given = statement.constraints
+    return _constraints.with_constraints(table, given, session) if given else table
+
+
+def _written_table(statement: st.CreateTable, session: Session) -> CatalogTable:
     """The table as the statement's columns and clauses say, unchecked."""
     return CatalogTable(
         session.catalogs.qualify(statement.name.parts),
@@ -139,13 +153,13 @@ def declared_table(statement: st.CreateTable, session: Session) -> CatalogTable:
 
 def described_table(statement: st.CreateTable, session: Session) -> CatalogTable | None:
     """The table that a statement would make, checked; None when it is there and IF NOT EXISTS. Changes nothing."""
-    table = declared_table(statement, session)
+    table = _written_table(statement, session)
     existing = session.catalogs.twin(table, statement.name.span)
     if existing is not None and statement.if_not_exists:
         return None
     _check_place(existing, statement, session)
     if statement.like is not None:
-        table = _merged_like(table, statement.like, session)
+        table = _table_like.merged_like(table, statement.like, session)
     if statement.query is not None:
         if is_numbered(table):
             _column_values.refuse_from_query(statement.name.span)
@@ -161,7 +175,7 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
     if session.harness.stand_in is not None:
         session.harness.declared[table.path] = table
         table = session.harness.stand_in(table)
-    return checked_table(table, session, statement)
+    return _with_constraints(checked_table(table, session, statement), statement, session)
 
 
 def _check_goes_on(query: st.QueryText, session: Session) -> None:
@@ -355,6 +369,9 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
     if any(isinstance(c, PhysicalColumn) and (c.default or c.identity) for c in columns):
         with pointing_at(statement.name.span if statement is not None else None):
             _column_values.check_values(table, session)
+    if table.constraints:
+        with pointing_at(statement.name.span if statement is not None else None):
+            _constraints.check_kept(table, session)
     return table
 
 
@@ -365,101 +382,6 @@ def _place_of_distribution(statement: st.CreateTable | None, name: str) -> Span 
 
 def _place_of_watermark(statement: st.CreateTable | None) -> Span | None:
     return statement.watermarks[0].span if statement is not None and statement.watermarks else None
-
-
-def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) -> CatalogTable:
-    """The new table's parts over those of the source, by the merge matrix of Flink's CREATE TABLE LIKE."""
-    source = session.catalogs.get(like.source.parts, like.source.span)
-    if isinstance(source, CatalogView):
-        raise CatalogError(
-            f'"{source.path.name}" is a view: it has no columns to copy',
-            code="E1411",
-            span=like.source.span,
-            hint="LIKE takes a table",
-        )
-    if isinstance(source, MaterializedView):
-        plain = tuple(replace(c, type=c.type.materialized()) for c in source.columns)
-        source = CatalogTable(source.path, plain)
-    source = session.harness.declared.get(source.path, source)
-    own = {c.name: c for c in table.columns}
-    features = {ComputedColumn: "GENERATED", MetadataColumn: "METADATA", PhysicalColumn: ""}
-    columns: list[TableColumn] = []
-    for column in source.columns:
-        feature = features[type(column)]
-        strategy = like.strategy(feature) if feature else "INCLUDING"
-        if strategy == "EXCLUDING":
-            continue
-        if isinstance(column, PhysicalColumn) and like.strategy("GENERATED") == "EXCLUDING":
-            column = replace(column, default=None, identity=None)
-        if column.name in own:
-            if strategy == "OVERWRITING" and type(own[column.name]) is type(column):
-                continue
-            raise CatalogError(
-                f'column "{column.name}" exists in "{source.path.name}" already',
-                code="E1412",
-                span=like.span,
-                hint=f"leave it out, or say OVERWRITING {feature}" if feature else "leave it out",
-            )
-        columns.append(column)
-    watermark = table.watermark
-    if source.watermark is not None and like.strategy("WATERMARKS") != "EXCLUDING":
-        if watermark is not None and like.strategy("WATERMARKS") == "INCLUDING":
-            raise CatalogError(
-                f'"{source.path.name}" has a watermark already',
-                code="E1412",
-                span=like.span,
-                hint="say OVERWRITING WATERMARKS",
-            )
-        watermark = watermark or source.watermark
-    key, partitions, distribution = table.primary_key, table.partitioned_by, table.distribution
-    if source.primary_key and like.strategy("CONSTRAINTS") == "INCLUDING":
-        if key:
-            raise CatalogError(
-                f'"{source.path.name}" has a primary key already',
-                code="E1412",
-                span=like.span,
-                hint="say EXCLUDING CONSTRAINTS",
-            )
-        key = source.primary_key
-    if source.partitioned_by and like.strategy("PARTITIONS") == "INCLUDING":
-        if partitions:
-            raise CatalogError(
-                f'"{source.path.name}" is partitioned already',
-                code="E1412",
-                span=like.span,
-                hint="say EXCLUDING PARTITIONS",
-            )
-        partitions = source.partitioned_by
-    if source.distribution is not None and like.strategy("DISTRIBUTION") == "INCLUDING":
-        if distribution is not None:
-            raise CatalogError(
-                f'"{source.path.name}" is distributed already',
-                code="E1412",
-                span=like.span,
-                hint="say EXCLUDING DISTRIBUTION",
-            )
-        distribution = source.distribution
-    options = dict(table.options)
-    strategy = like.strategy("OPTIONS")
-    if strategy != "EXCLUDING":
-        for name, value in source.options.items():
-            if name in options and strategy == "INCLUDING":
-                raise CatalogError(
-                    f"option '{name}' is set in \"{source.path.name}\" already",
-                    code="E1412",
-                    span=like.span,
-                    hint="say OVERWRITING OPTIONS",
-                )
-            options.setdefault(name, value)
-    return replace(
-        table,
-        columns=tuple(columns) + table.columns,
-        watermark=watermark,
-        primary_key=key,
-        partitioned_by=partitions,
-        options=options,
-        distribution=distribution,
-    )
 
 
 def _with_query_columns(table: CatalogTable, query: Schema, statement: st.CreateTable) -> CatalogTable:

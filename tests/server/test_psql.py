@@ -81,6 +81,27 @@ def test_what_they_show(psql: str, shop: Address) -> None:
     assert 'Did not find any relation named "nothing".' in ended.stderr
 
 
+def test_constraints(psql: str, shop: Address) -> None:
+    made = """ALTER TABLE orders ADD CONSTRAINT named UNIQUE (name, amount), ADD CHECK (amount > 0 OR "name" = '`')"""
+    ended = run(psql, shop, made, r"\d orders", r"\set VERBOSITY verbose", "INSERT INTO orders VALUES (1, 'ann', -1)")
+    assert ended.stdout.rstrip().splitlines()[-5:] == [
+        "Indexes:",
+        '    "orders_pkey" PRIMARY KEY, btree (id)',
+        '    "named" UNIQUE CONSTRAINT, btree (name, amount)',
+        "Check constraints:",
+        """    "orders_check" CHECK ((amount > 0 OR "name" = '`'))""",
+    ]
+    assert "ERROR:  23514: a row of" in ended.stderr
+    assert f"SCHEMA NAME:  {shop.schema}\nTABLE NAME:  orders\nCONSTRAINT NAME:  orders_check\n" in ended.stderr
+    asked = run(psql, shop, "SELECT constraint_name, constraint_type FROM information_schema.table_constraints "
+                f"WHERE table_schema = '{shop.schema}' ORDER BY 1")  # fmt: skip
+    assert [line.replace(" ", "") for line in asked.stdout.splitlines()[2:5]] == [
+        "named|UNIQUE",
+        "orders_check|CHECK",
+        "orders_pkey|PRIMARYKEY",
+    ]
+
+
 def test_statements_copy_and_fetch_count(psql: str, shop: Address) -> None:
     ended = run(
         psql,

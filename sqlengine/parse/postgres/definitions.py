@@ -17,6 +17,7 @@ from runtime.core.types import BYTES
 from sqlengine.parse.ddl_nodes import (
     ColumnDefinition,
     ComputedColumn,
+    Constraint,
     CreateTable,
     ExpressionText,
     LikeClause,
@@ -40,10 +41,9 @@ from sqlengine.parse.table_definitions import Elements
 __all__ = ["DefinitionGrammar"]
 
 _CONSTRAINTS = {
-    "CHECK": "conditions (CHECK)",
-    "UNIQUE": "columns without repeated values (UNIQUE)",
     "REFERENCES": "references to other tables",
     "FOREIGN": "references to other tables",
+    "EXCLUDE": "rows that exclude each other (EXCLUDE)",
 }
 """Constraints that are refused."""
 _COPIED = {
@@ -120,7 +120,7 @@ class DefinitionGrammar(StatementGrammar):
 
     def _element(self, found: Elements) -> None:
         """Also `LIKE table [INCLUDING what ..]`: its columns without anything else that is not asked for."""
-        if self.at("CHECK", "(") or self.at("UNIQUE", "(") or self.at("FOREIGN", "KEY"):
+        if self.at("FOREIGN", "KEY") or self.at("EXCLUDE", "USING") or self.at("EXCLUDE", "("):
             self._refuse_constraint()
         if not self.at("LIKE"):
             super()._element(found)
@@ -150,9 +150,11 @@ class DefinitionGrammar(StatementGrammar):
         """What is promised of rows would have to hold."""
         word = self.token.upper
         self.refuse(
-            f"{_CONSTRAINTS[word]} are not kept: only NOT NULL and PRIMARY KEY are",
+            f"{_CONSTRAINTS[word]} are not kept: only NOT NULL, PRIMARY KEY, CHECK and UNIQUE are",
             self.token,
-            "leave it out; a view with the condition in WHERE tells the rows that break it",
+            "leave it out; a view over a LEFT JOIN with WHERE .. IS NULL tells the rows without a partner"
+            if word != "EXCLUDE"
+            else "leave it out",
         )
 
     def _create_sink(self) -> Statement:
@@ -213,6 +215,10 @@ class DefinitionGrammar(StatementGrammar):
         found = super().default_text()
         return ExpressionText(found.expression, str(found.expression.sql(dialect="flink")), found.span)
 
+    def condition_text(self) -> ExpressionText:
+        found = super().condition_text()
+        return ExpressionText(found.expression, str(found.expression.sql(dialect="flink")), found.span)
+
     def option(self) -> Option:
         """`'key' = 'value'`, `a.b = 'value'`, also with a number, TRUE or FALSE."""
         start = self.token
@@ -259,7 +265,9 @@ class DefinitionGrammar(StatementGrammar):
         """A key is one without saying so."""
         self.match("NOT", "ENFORCED")
 
-    def _column(self, among: Elements | None = None) -> tuple[ColumnDefinition, PrimaryKey | None]:
+    def _column(
+        self, among: Elements | None = None, constraints: list[Constraint] | None = None
+    ) -> tuple[ColumnDefinition, PrimaryKey | None]:
         """Also `c type AS expression`, which is computed."""
         index, start = self.index, self.token
         name = Name(self.identifier("a column name", reserved=self.peek().kind is WORD).name, start.span)
@@ -273,7 +281,7 @@ class DefinitionGrammar(StatementGrammar):
                     name, ExpressionText(cast, str(cast.sql(dialect="flink")), text.span), span=self.span_from(start)
                 ), None
         self.back_to(index)
-        found = super()._column(among)
+        found = super()._column(among, constraints)
         if self.token.upper in _CONSTRAINTS:
             self._refuse_constraint()
         return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from connectors.memory.constraints import BrokenConstraint
 from runtime.core.errors import InternalError, MemoryLimitError, SqlEngineError
 
 __all__ = ["PgError", "error_fields", "notice_fields", "sqlstate"]
@@ -73,6 +74,8 @@ _STATES = {
     "E2013": "21000",
     "E2015": "23505",
     "E2018": "21000",
+    "E2024": "23514",
+    "E2025": "23505",
     "E2101": "22P02",
     "E2102": "22012",
     "E2103": "22008",
@@ -142,6 +145,11 @@ def error_fields(error: BaseException, offset: int = 0, *, severity: str = "ERRO
             yield "H", error.hint
         if error.span is not None:
             yield "P", str(offset + error.span.start + 1)
+        if isinstance(error, BrokenConstraint):
+            _, schema, table = error.table.split(".", 2)
+            yield "s", schema
+            yield "t", table
+            yield "n", error.constraint
     else:
         yield "C", "XX000"
         yield "M", f"internal error: {type(error).__name__}"

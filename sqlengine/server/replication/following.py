@@ -194,9 +194,9 @@ class Replica:
                 table = self._session.memory_table(thing)
             else:
                 fresh = self._session.database.new_table(thing, self._session.options)
-                fresh.apply(*batches)
+                fresh.apply_again(*batches)
                 batches = [difference(table.contents(), fresh.contents())]
-        table.apply(*batches)
+        table.apply_again(*batches)
         return table
 
     def _forget(self, place: Place) -> None:

@@ -7,6 +7,7 @@ number of an object is made from its name, so that it is the same for all connec
 from __future__ import annotations
 
 import datetime as dt
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from sqlengine.catalog.catalog import CatalogObject
-from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, PhysicalColumn
+from sqlengine.catalog.objects import CatalogTable, CatalogView, Constraint, MaterializedView, PhysicalColumn
 from sqlengine.database.session import Session
 from sqlengine.roles.privileges import Target
 from sqlengine.roles.roles import FIRST, Role
@@ -149,6 +150,7 @@ class Contents:
         owner = self._session.database.roles.owner(Target("table", thing.path.parts))
         oid, schema_oid = oid_of("object", *thing.path.parts), oid_of("schema", catalog, namespace)
         key = thing.primary_key if isinstance(thing, CatalogTable) else ()
+        constraints = thing.constraints if isinstance(thing, CatalogTable) else ()
         kind = "r" if isinstance(thing, CatalogTable) else "m" if isinstance(thing, MaterializedView) else "v"
         self._relation(
             oid,
@@ -156,9 +158,10 @@ class Contents:
             schema_oid,
             kind,
             len(schema),
-            bool(key),
+            bool(key) or any(c.condition is None for c in constraints),
             owner=_role_oid(owner),
             temporary=isinstance(thing, CatalogTable) and thing.temporary,
+            checks=sum(c.condition is not None for c in constraints),
         )
         filled = {c.name: c for c in thing.columns if isinstance(c, PhysicalColumn)}
         self._attributes(oid, schema, key, filled if isinstance(thing, CatalogTable) else {})
@@ -167,7 +170,14 @@ class Contents:
         for number, comment in _comments(thing):
             self._describe(oid, 1259, number, comment)
         if isinstance(thing, CatalogTable) and key:
-            self._key(thing, oid, schema_oid, schema, key)
+            name_of_key = thing.constraint_name or f"{thing.path.name}_pkey"
+            self._key(thing, oid, schema_oid, schema, Constraint(name_of_key, key), primary=True)
+        for constraint in constraints:
+            if constraint.condition is None:
+                self._key(thing, oid, schema_oid, schema, constraint)
+            else:
+                numbers = [schema.index_of(c) + 1 for c in constraint.columns]
+                self._constraint(thing, oid, schema_oid, constraint, "c", 0, numbers)
         common = {"schemaname": namespace}
         if isinstance(thing, MaterializedView):
             definition = masked_sql(thing.text)
@@ -199,13 +209,14 @@ class Contents:
         *,
         temporary: bool = False,
         owner: int = OWNER,
+        checks: int = 0,
     ) -> None:
         self._add(
             "pg_class",
             oid=oid, relname=name, relnamespace=schema, reltype=0, reloftype=0, relowner=owner,
             relam={"r": 2, "m": 2, "i": 403}.get(kind, 0), relfilenode=0, reltablespace=0, relpages=0, reltuples=-1.0, relallvisible=0,
             reltoastrelid=0, relhasindex=indexed, relisshared=False, relpersistence="t" if temporary else "p", relkind=kind,
-            relnatts=columns, relchecks=0, relhasrules=kind in "vm", relhastriggers=False, relhassubclass=False,
+            relnatts=columns, relchecks=checks, relhasrules=kind in "vm", relhastriggers=False, relhassubclass=False,
             relrowsecurity=False, relforcerowsecurity=False, relispopulated=True, relreplident="d", relispartition=False,
             relrewrite=0, relfrozenxid=0, relminmxid=0,
         )  # fmt: skip
@@ -248,10 +259,20 @@ class Contents:
             attcollation=100 if type_.category == "S" else 0,
         )  # fmt: skip
 
-    def _key(self, thing: CatalogTable, oid: int, schema_oid: int, schema: Schema, key: tuple[str, ...]) -> None:
-        """The primary key: a constraint, and an index as PostgreSQL would have one."""
-        name = thing.constraint_name or f"{thing.path.name}_pkey"
-        index, numbers = oid_of("index", *thing.path.parts), [schema.index_of(k) + 1 for k in key]
+    def _key(
+        self,
+        thing: CatalogObject,
+        oid: int,
+        schema_oid: int,
+        schema: Schema,
+        constraint: Constraint,
+        *,
+        primary: bool = False,
+    ) -> None:
+        """The primary key, or a UNIQUE: a constraint, and an index as PostgreSQL would have one."""
+        name, key = constraint.name, constraint.columns
+        own = () if primary else (name,)
+        index, numbers = oid_of("index", *thing.path.parts, *own), [schema.index_of(k) + 1 for k in key]
         self._relation(index, name, schema_oid, "i", len(key), False)
         columns = columns_of(schema)
         for position, number in enumerate(numbers, 1):
@@ -259,24 +280,44 @@ class Contents:
             self._attribute(index, position, column.name, column.type, column.modifier, False)
         self._add(
             "pg_index",
-            indexrelid=index, indrelid=oid, indnatts=len(key), indnkeyatts=len(key), indisunique=True, indnullsnotdistinct=False,
-            indisprimary=True, indisexclusion=False, indimmediate=True, indisclustered=False, indisvalid=True, indcheckxmin=False,
-            indisready=True, indislive=True, indisreplident=False, indkey=numbers, indcollation=[0] * len(key),
-            indclass=[0] * len(key), indoption=[0] * len(key),
+            indexrelid=index, indrelid=oid, indnatts=len(key), indnkeyatts=len(key), indisunique=True, indisprimary=primary,
+            indnullsnotdistinct=not constraint.nulls_distinct, indisexclusion=False, indimmediate=True, indisclustered=False,
+            indisvalid=True, indcheckxmin=False, indisready=True, indislive=True, indisreplident=False, indkey=numbers,
+            indcollation=[0] * len(key), indclass=[0] * len(key), indoption=[0] * len(key),
         )  # fmt: skip
-        self._add(
-            "pg_constraint",
-            oid=oid_of("key", *thing.path.parts), conname=name, connamespace=schema_oid, contype="p", condeferrable=False,
-            condeferred=False, convalidated=True, conrelid=oid, contypid=0, conindid=index, conparentid=0, confrelid=0,
-            confupdtype=" ", confdeltype=" ", confmatchtype=" ", conislocal=True, coninhcount=0, connoinherit=True, conkey=numbers,
-        )  # fmt: skip
+        self._constraint(thing, oid, schema_oid, constraint, "p" if primary else "u", index, numbers)
         self._add(
             "pg_indexes", schemaname=thing.path.database, tablename=thing.path.name, indexname=name,
             indexdef=f"CREATE UNIQUE INDEX {name} ON {thing.path.database}.{thing.path.name} USING btree ({', '.join(key)})",
         )  # fmt: skip
 
+    def _constraint(
+        self,
+        thing: CatalogObject,
+        oid: int,
+        schema_oid: int,
+        constraint: Constraint,
+        kind: str,
+        index: int,
+        numbers: list[int],
+    ) -> None:
+        own = () if kind == "p" else (constraint.name,)
+        self._add(
+            "pg_constraint",
+            oid=oid_of("key", *thing.path.parts, *own), conname=constraint.name, connamespace=schema_oid, contype=kind,
+            condeferrable=False, condeferred=False, convalidated=True, conrelid=oid, contypid=0, conindid=index, conparentid=0,
+            confrelid=0, confupdtype=" ", confdeltype=" ", confmatchtype=" ", conislocal=True, coninhcount=0,
+            connoinherit=kind != "c", conkey=numbers,
+            conbin=None if constraint.condition is None else _in_double_quotes(constraint.condition.text),
+        )  # fmt: skip
+
     def _describe(self, oid: int, of: int, number: int, text: str) -> None:
         self._add("pg_description", objoid=oid, classoid=of, objsubid=number, description=text)
+
+
+def _in_double_quotes(text: str) -> str:
+    """Flink SQL with names as PostgreSQL quotes them."""
+    return re.sub(r"'(?:[^']|'')*'|`([^`]*)`", lambda m: m[0] if m[1] is None else f'"{m[1]}"', text)
 
 
 def _comments(thing: CatalogObject) -> Iterator[tuple[int, str]]:

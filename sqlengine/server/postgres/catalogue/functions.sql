@@ -56,9 +56,10 @@ CREATE MACRO pgf_pg_get_indexdef(o, k := 0, p := FALSE) AS
   JOIN cat.pg_namespace x_n ON x_n.oid = x_c.relnamespace AND x_n.nspname = x_i.schemaname WHERE x_c.oid = o) END;
 
 CREATE MACRO pgf_pg_get_constraintdef(o, p := FALSE) AS
-  (SELECT any_value('PRIMARY KEY (' || (SELECT string_agg(x_a.attname, ', ' ORDER BY list_position(x_k.conkey,
+  (SELECT any_value(CASE x_k.contype WHEN 'c' THEN 'CHECK ((' || x_k.conbin || '))' ELSE CASE x_k.contype WHEN 'p' THEN
+  'PRIMARY KEY (' WHEN 'u' THEN 'UNIQUE (' END || (SELECT string_agg(x_a.attname, ', ' ORDER BY list_position(x_k.conkey,
   x_a.attnum)) FROM cat.pg_attribute x_a WHERE x_a.attrelid = x_k.conrelid AND list_contains(x_k.conkey, x_a.attnum)) ||
-  ')') FROM cat.pg_constraint x_k WHERE x_k.oid = o);
+  ')' END) FROM cat.pg_constraint x_k WHERE x_k.oid = o);
 CREATE MACRO pgf_pg_get_triggerdef(o, p := FALSE) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_get_ruledef(o, p := FALSE) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_get_partkeydef(o) AS CAST(NULL AS VARCHAR);

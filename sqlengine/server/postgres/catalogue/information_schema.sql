@@ -49,7 +49,7 @@ CREATE VIEW info.columns AS
 CREATE VIEW info.table_constraints AS
   SELECT getvariable('current_database') AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS
   constraint_name, getvariable('current_database') AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
-  'PRIMARY KEY' AS constraint_type, 'NO' AS is_deferrable, 'NO' AS initially_deferred, 'YES' AS enforced, 'YES' AS
+  CASE k.contype WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE' ELSE 'CHECK' END AS constraint_type, 'NO' AS is_deferrable, 'NO' AS initially_deferred, 'YES' AS enforced, 'YES' AS
   nulls_distinct FROM cat.pg_constraint k JOIN cat.pg_class c ON c.oid = k.conrelid JOIN cat.pg_namespace n ON n.oid =
   c.relnamespace;
 
@@ -59,7 +59,12 @@ CREATE VIEW info.key_column_usage AS
   a.attname AS column_name, CAST(list_position(k.conkey, a.attnum) AS INTEGER) AS ordinal_position, CAST(NULL AS
   INTEGER) AS position_in_unique_constraint FROM cat.pg_constraint k JOIN cat.pg_class c ON c.oid = k.conrelid JOIN
   cat.pg_namespace n ON n.oid = c.relnamespace JOIN cat.pg_attribute a ON a.attrelid = c.oid AND list_contains(k.conkey,
-  a.attnum);
+  a.attnum) WHERE k.contype <> 'c';
+
+CREATE VIEW info.check_constraints AS
+  SELECT getvariable('current_database') AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS
+  constraint_name, '(' || k.conbin || ')' AS check_clause FROM cat.pg_constraint k JOIN cat.pg_namespace n ON n.oid =
+  k.connamespace WHERE k.contype = 'c';
 
 CREATE VIEW info.constraint_column_usage AS
   SELECT getvariable('current_database') AS table_catalog, n.nspname AS table_schema, c.relname AS table_name, a.attname
