@@ -65,6 +65,10 @@ class TableHistory:
         """The moments of epochs that have changed the table, ascending."""
         self._ends = array("q")
         """The number of all changes up to the end of each of them, also of those that are forgotten."""
+        self.first_epoch: int | None = None
+        """The number of the first epoch after which the rows are known. Numbers are those of this process; None: it has shown
+        nothing yet."""
+        self._epochs = _Epochs()
         self._forgotten = 0
         self._known: WeakValueDictionary[int, TableVersion] = WeakValueDictionary()
 
@@ -81,12 +85,17 @@ class TableHistory:
     @property
     def nbytes(self) -> int:
         """The memory of what is kept. From any thread."""
-        return self._rows.nbytes + 16 * len(self._moments)
+        return self._rows.nbytes + 16 * len(self._moments) + 24 * len(self._epochs.numbers)
 
     @property
     def newest(self) -> int | None:
         """When the table has changed last, as far as it is known."""
         return self._moments[-1] if self._moments else None
+
+    @property
+    def newest_epoch(self) -> int | None:
+        """In which epoch the table has changed last, as far as it is known."""
+        return self._epochs.numbers[-1] if self._epochs.numbers else None
 
     @property
     def changed(self) -> int:
@@ -106,21 +115,31 @@ class TableHistory:
         """The table shows changes; `note` says when."""
         self._heard += changes
 
-    def begin(self, moment: int) -> None:
-        """From now on changes are kept; the rows are known as they are at that moment."""
-        self._heard = []
+    def begin(self, moment: int, epoch: int) -> None:
+        """From now on changes are kept; the rows are known as they are at that moment, at the end of that epoch."""
         if self.began is None:
+            self._heard = []
             self.began = moment
+        self._begin(epoch)
 
-    def note(self, moment: int) -> None:
-        """What was heard is an epoch that was complete at a moment, which is not before the last one."""
+    def _begin(self, epoch: int) -> None:
+        if self.first_epoch is None:
+            self.first_epoch, self._epochs.start = epoch, self.changed
+
+    def note(self, moment: int, epoch: int) -> None:
+        """What was heard is an epoch that was complete at a moment, which is not before the last one. No epoch before has a
+        greater number; one of the same number has gone on."""
         changes, self._heard = [batch for batch in self._heard if len(batch)], []
+        self._begin(epoch)
         if self.began is None:
             self.began = moment
             return
+        before = self.changed
         for batch in changes:
             self._append(batch, moment)
         self._end(moment)
+        if self.changed > before:
+            self._epochs.end(epoch, moment, self.changed)
         self.forget(moment)
 
     def _append(self, batch: ChangelogBatch, moment: int) -> None:
@@ -145,6 +164,9 @@ class TableHistory:
 
     def forget(self, now: int) -> None:
         """Drop what nobody may ask for any more. Costs as much as is dropped."""
+        first = self._epochs.forget(now - self.retention)
+        if first is not None:
+            self.first_epoch = first
         old = bisect_right(self._moments, now - self.retention)
         if old > len(self._moments) // 2:
             self._forgotten += self._rows.drop_front(self._ends[old - 1] - self._forgotten)
@@ -162,6 +184,26 @@ class TableHistory:
             place = self._ends[epoch - 1]
         else:
             place = self._start()
+        return Since(self._rows.version(), place - self._forgotten, place)
+
+    def since_epoch(self, epoch: int, newest: int, now: int) -> Since | None:
+        """What has changed since the end of an epoch; None: nobody knows.
+
+        Args:
+            newest: the number of the newest epoch, which is not before that one.
+            now: the moment; what was no longer so before the retention is not told.
+        """
+        if epoch < (newest if self.first_epoch is None else self.first_epoch):
+            return None
+        at = bisect_right(self._epochs.numbers, epoch)
+        if at == len(self._epochs.numbers):
+            place = self.changed
+        elif self._epochs.moments[at] <= now - self.retention:
+            return None
+        else:
+            place = self._epochs.ends[at - 1] if at else self._epochs.start
+        if place < self._forgotten:
+            return None
         return Since(self._rows.version(), place - self._forgotten, place)
 
     def _start(self) -> int:
@@ -203,8 +245,9 @@ class TableHistory:
         return self._rows.schema
 
     def restore(self, changes: Sequence[pa.RecordBatch], began: int) -> None:
-        """Go on from what `written` has given; the rows of the table are those behind it."""
+        """Go on from what `written` has given; the rows of the table are those behind it. Numbers of epochs begin anew."""
         self._heard, self.began = [], began
+        self.first_epoch, self._epochs = None, _Epochs()
         for batch in changes:
             self._rows.append(batch)
         if self._rows.size:
@@ -212,6 +255,34 @@ class TableHistory:
             ends = np.flatnonzero(np.r_[moments[1:] != moments[:-1], True])
             self._moments = array("q", moments[ends].tobytes())
             self._ends = array("q", (ends + 1).astype(np.int64).tobytes())
+
+
+class _Epochs:
+    """The numbers of epochs that have changed a table, ascending, the moments at which they began to, and the number of all
+    changes up to the end of each; `start`: the number of changes before the first one."""
+
+    def __init__(self) -> None:
+        self.numbers, self.moments, self.ends = array("q"), array("q"), array("q")
+        self.start = 0
+
+    def end(self, number: int, moment: int, changes: int) -> None:
+        if self.numbers and self.numbers[-1] == number:
+            self.ends[-1] = changes
+            return
+        self.numbers.append(number)
+        self.moments.append(moment)
+        self.ends.append(changes)
+
+    def forget(self, until: int) -> int | None:
+        """Drop those up to a moment but the last of them, after which the rows were so for longer; gives its number when
+        there were some."""
+        old = bisect_right(self.moments, until)
+        if old <= len(self.numbers) // 2 or old < 2:
+            return None
+        for kept in (self.numbers, self.moments, self.ends):
+            del kept[: old - 1]
+        self.start = self.ends[0]
+        return self.numbers[0]
 
 
 def _keyed(now: TableVersion, later: pa.RecordBatch, signs: np.ndarray, keys: Sequence[int]) -> TableVersion:

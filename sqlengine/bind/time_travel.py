@@ -21,7 +21,7 @@ from sqlengine.bind.literals import parameters_of
 from sqlengine.bind.scan import scan_table
 from sqlengine.bind.scope import Scope
 from sqlengine.bind.session import Clause, QueryEnv
-from sqlengine.catalog.objects import BindContext, CatalogTable
+from sqlengine.catalog.objects import BindContext, CatalogTable, EpochNumber
 from sqlengine.parse.nodes import FunctionCall, ParameterMark
 from sqlengine.parse.spans import span_of
 
@@ -45,13 +45,31 @@ def past_scan(tree: exp.Table, env: QueryEnv) -> tuple[LogicalNode, CatalogTable
         TypeMismatchError: E1233, the moment is no timestamp, or not a constant.
         PlanningError: E1721, nobody knows what the table was then.
     """
-    written = tree.args["version"].expression
+    version = tree.args["version"]
+    written = version.expression
     mark = written.this if isinstance(written, exp.Cast) else written
-    moment = _given(mark, env) if isinstance(mark, ParameterMark) else _moment(written, env)
+    moment: int | EpochNumber
+    if version.args["kind"] == "AS OF EPOCH":
+        moment = _epoch(written, env)
+    else:
+        moment = _given(mark, env) if isinstance(mark, ParameterMark) else _moment(written, env)
     path = tuple(p.name for p in tree.parts)
     found = env.context.past(path, span_of(tree), table_options(tree), moment)
     name = f"{found.table.path} as of {found.source.as_of}" if isinstance(found.source, PastRows) else ""
     return scan_table(found, env, span_of(tree), name=name), found.table
+
+
+def _epoch(written: exp.Expr, env: QueryEnv) -> EpochNumber:
+    """An epoch by its number, which may be a parameter."""
+    if env.context.now is None:
+        hint = "name a moment: " + _EXAMPLE.removeprefix("for example ")
+        raise _refused("EPOCH is for what is read once: a query that is kept outlives the numbers", written, hint)
+    if not isinstance(written, ParameterMark):
+        return EpochNumber(int(written.name))
+    value = parameters_of(env.context, written).moment(written.parameter, 0)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _refused(f"EPOCH takes a number, and the value of the parameter is {value!r}", written, "a BIGINT")
+    return EpochNumber(value)
 
 
 def _given(mark: ParameterMark, env: QueryEnv) -> int:

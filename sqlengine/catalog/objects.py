@@ -29,6 +29,7 @@ __all__ = [
     "ComputedColumn",
     "Constraint",
     "DefaultValue",
+    "EpochNumber",
     "MaterializedView",
     "MetadataColumn",
     "ObjectPath",
@@ -258,6 +259,16 @@ class MaterializedView:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochNumber:
+    """The number of an epoch of the database, for `FOR SYSTEM_TIME AS OF EPOCH n`."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"epoch {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
 class OpenTable:
     """A table as the binder needs it: its description and what its connector gives.
 
@@ -345,8 +356,11 @@ class BindContext(Protocol):
         in memory come as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""
         ...
 
-    def past(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int) -> OpenTable:
-        """A table as it was at a moment, milliseconds since 1970. Raises PlanningError E1721 where nobody knows."""
+    def past(
+        self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int | EpochNumber
+    ) -> OpenTable:
+        """A table as it was at a moment, milliseconds since 1970, or at the end of an epoch. Raises PlanningError E1721 where
+        nobody knows."""
         ...
 
     @property

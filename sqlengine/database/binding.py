@@ -15,7 +15,7 @@ from runtime.core.options import Options
 from runtime.core.rooms import Room
 from runtime.expr.function import FunctionRegistry
 from runtime.spi.abilities import SupportsTimeTravel
-from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
+from sqlengine.catalog.objects import CatalogTable, CatalogView, EpochNumber, MaterializedView, OpenTable
 from sqlengine.database.session import (
     DYNAMIC_OPTIONS,
     PYTHON_DATABASE,
@@ -178,7 +178,9 @@ class Binding:
     def now(self) -> int | None:
         return None if self.live else self.session.clock.now()
 
-    def past(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int) -> OpenTable:
+    def past(
+        self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int | EpochNumber
+    ) -> OpenTable:
         session = self.session
         if self.current is not None and len(path) < 3:
             path = (*self.current[: 3 - len(path)], *path)
@@ -191,6 +193,8 @@ class Binding:
         if isinstance(found, CatalogTable) and found.connector is not None:
             then = self._connected(found, options, span)
             if isinstance(then.source, SupportsTimeTravel) and then.source.bounded:
+                if isinstance(moment, EpochNumber):
+                    raise _past.no_epochs(found.path.name, span)
                 return replace(then, source=then.source.as_of(moment), lookup=None)
         check_hinted(found.path.name, "a table of the past", options, span)
         return _past.past_table(found, session, span, moment, live=self.live)

@@ -262,8 +262,8 @@ class Database:
             for table in published:
                 table.show()
             if histories is not None:
-                histories.note(published, moment)
-                histories.begin(shown.versions, moment)
+                histories.note(published, moment, epoch)
+                histories.begin(shown.versions, moment, epoch)
 
     def rows_as_of(self, table: MemoryTable, moment: int) -> TableVersion:
         """The rows of a table that keeps its history, as they were at a moment that is kept and has come. Raises
@@ -277,6 +277,16 @@ class Database:
                 raise NotShown
             now, since = self.shown.versions[table], history.since(moment)
         return history.rows_before(now, since)
+
+    def rows_after_epoch(self, table: MemoryTable, epoch: int) -> TableVersion | None:
+        """The rows of a table that keeps its history, as they were at the end of an epoch that is shown; None: nobody knows.
+        Raises NotShown for a table that is not shown."""
+        with self.showing:
+            history = self.histories.of(table)
+            if history is None or table not in self.shown.versions:
+                raise NotShown
+            now, since = self.shown.versions[table], history.since_epoch(epoch, self.shown.epoch, self.histories.now())
+        return None if since is None else history.rows_before(now, since)
 
     # --- sessions
     # -----------------------------------------------------------------------------------------------------------

@@ -61,8 +61,9 @@ class Histories:
             self.keep(table, None)
             self.keep(table, known.retention)
 
-    def rows(self, tables: Mapping[ObjectPath, MemoryTable]) -> list[tuple[object, ...]]:
-        """What `system.history` says of some tables, by name; moments in microseconds. From any thread."""
+    def rows(self, tables: Mapping[ObjectPath, MemoryTable], epoch: int) -> list[tuple[object, ...]]:
+        """What `system.history` says of some tables, by name; moments in microseconds; `epoch`: the newest one. From any
+        thread."""
         found: list[tuple[object, ...]] = []
         # Others may make tables meanwhile.
         named = tuple(tables.items())
@@ -71,7 +72,9 @@ class Histories:
             if history is not None:
                 oldest, newest = history.oldest(self.now()), history.newest
                 moments = [None if moment is None else moment * 1000 for moment in (oldest, newest)]
-                found.append((str(path), history.retention, *moments, history.rows, history.nbytes))
+                first = epoch if history.first_epoch is None else history.first_epoch
+                sizes = (history.rows, history.nbytes)
+                found.append((str(path), history.retention, *moments, *sizes, first, history.newest_epoch))
         return found
 
     # --- moments
@@ -107,18 +110,18 @@ class Histories:
             self._at_hand = None
         return self._last
 
-    def note(self, changed: Iterable[MemoryTable], moment: int) -> None:
-        """Tables have shown what they have changed in an epoch."""
+    def note(self, changed: Iterable[MemoryTable], moment: int, epoch: int) -> None:
+        """Tables have shown what they have changed in an epoch, by its number."""
         for table in changed if self._kept else ():
             history = self._kept.get(table)
             if history is not None:
-                history.note(moment)
+                history.note(moment, epoch)
 
-    def begin(self, shown: Collection[MemoryTable], moment: int) -> None:
+    def begin(self, shown: Collection[MemoryTable], moment: int, epoch: int) -> None:
         """Those that have not begun do, of tables that are shown now."""
         for table, history in self._kept.items():
-            if history.began is None and table in shown:
-                history.begin(moment)
+            if history.first_epoch is None and table in shown:
+                history.begin(moment, epoch)
 
     @contextmanager
     def going_on(self) -> Iterator[None]:

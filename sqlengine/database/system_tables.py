@@ -102,8 +102,11 @@ HISTORY = Schema.of(
     ("newest", timestamp_ltz(3)),
     ("changes", BIGINT),
     ("bytes", BIGINT),
+    ("oldest_epoch", BIGINT),
+    ("newest_epoch", BIGINT),
 )
-"""`oldest`: the first moment that can be asked for; `newest`: the last change that is kept."""
+"""`oldest`: the first moment that can be asked for; `newest`: the last change that is kept; by number: `oldest_epoch`,
+`newest_epoch`."""
 
 MEMORY = Schema.of(
     ("owner_kind", STRING),
@@ -155,7 +158,7 @@ class SystemTables:
         self._keys = keys
         self._metrics = database.metrics
         self._memory = database.memory_accounts.accounts
-        self._history = lambda: database.histories.rows(database.memory)
+        self._history = lambda: database.histories.rows(database.memory, database.shown.epoch)
         self._jobs = database.jobs
         self._views = database.views.up_to_date
         self._rejected = database.rejected

@@ -102,7 +102,8 @@ Queries
 Relations (what stands in From.this and Join.this); `alias` is TableAlias(this=Identifier, columns=[Identifier]) or None
 
   c.d.t [/*+ OPTIONS(..) */] [AS a (x, y)] Table(this, db, catalog, alias, hints=[HintCall]); `.parts` are Identifiers
-  t FOR SYSTEM_TIME AS OF e [AS a]      Table(.., version=Version(this="SYSTEM_TIME", kind="AS OF", expression=e))
+  t FOR SYSTEM_TIME AS OF e [AS a]      Table(.., version=Version(this="SYSTEM_TIME", kind="AS OF", expression=e)); with
+                                        EPOCH n: kind="AS OF EPOCH", expression=n
   (query) a (x, y)                      Subquery(this=query, alias)
   LATERAL (query) a                     Lateral(this=Subquery without alias, alias)
   (a JOIN b ON ..)                      JoinTree(this=relation, joins=[Join])

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from runtime.core.errors import UnsupportedError
 from sqlengine.parse.expressions import ExpressionGrammar
-from sqlengine.parse.lexer import END, QUOTED, STRING, WORD, Token
+from sqlengine.parse.lexer import END, NUMBER, QUOTED, STRING, WORD, Token
 from sqlengine.parse.nodes import (
     FILE_DATABASE,
     AfterMatch,
@@ -226,13 +226,30 @@ class RelationGrammar(ExpressionGrammar):
         at = self.token
         if self.at("FOR", "SYSTEM_VERSION"):
             hint = "write FOR SYSTEM_TIME AS OF TIMESTAMP '2024-01-01 12:00:00'"
-            self.refuse("versions of tables have times, and no numbers", self.token, hint)
+            self.refuse("versions of tables have times, or epochs (FOR SYSTEM_TIME AS OF EPOCH n)", self.token, hint)
         if self.match("FOR", "SYSTEM_TIME"):
             self.expect("AS", "OF")
-            version = exp.Version(this="SYSTEM_TIME", kind="AS OF", expression=self.additive())
+            version = exp.Version(this="SYSTEM_TIME", kind="AS OF EPOCH", expression=self._epoch())
+            if version.expression is None:
+                version = exp.Version(this="SYSTEM_TIME", kind="AS OF", expression=self.additive())
             tree.set("version", self.place(version, at))
             self.place(tree, start)
         return tree
+
+    def _epoch(self) -> exp.Expr | None:
+        """`EPOCH n`, if it stands here and is no column of that name."""
+        token = self.peek()
+        if not self.at("EPOCH") or not (token.kind is NUMBER or token.text[:1] in "?$:"):
+            return None
+        self.advance()
+        mark = self.parameter()
+        if mark is not None:
+            return mark
+        token = self.token
+        if token.kind is not NUMBER or not token.text.isdigit():
+            self.fail("the number of an epoch")
+        self.advance()
+        return self.place(exp.Literal(this=token.text, is_string=False), token)
 
     def _hinted(self, tree: exp.Table, start: Token) -> exp.Table:
         hints = self.hints()

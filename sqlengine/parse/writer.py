@@ -83,7 +83,7 @@ class FlinkGenerator(Generator):
         return f"({self.sql(tree, 'this')}{joins})"
 
     def version_sql(self, tree: exp.Version) -> str:
-        return f"FOR SYSTEM_TIME AS OF {self.sql(tree, 'expression')}"
+        return f"FOR SYSTEM_TIME {tree.args['kind']} {self.sql(tree, 'expression')}"
 
     def table_sql(self, tree: exp.Table, sep: str = " AS ") -> str:
         named = tree.db == nodes.FILE_DATABASE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from runtime.core.errors import Span
 from runtime.expr.function import AnyFunction, FunctionRegistry
 from sqlengine.bind import bind_query
-from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, OpenTable
+from sqlengine.catalog.objects import CatalogTable, CatalogView, EpochNumber, MaterializedView, ObjectPath, OpenTable
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.parse.trees import Tree
@@ -128,7 +128,9 @@ class _NotingBinding(Binding):
             self.noted.temporary.append(f'the temporary model "{found.path.name}"')
         return super().model(path, span)
 
-    def past(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int) -> OpenTable:
+    def past(
+        self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int | EpochNumber
+    ) -> OpenTable:
         found = super().past(path, span, options, moment)
         self.noted.objects.add(found.table.path)
         self.noted.past.add(found.table.path)

@@ -34,6 +34,7 @@ TABLES = (
     f"CREATE MATERIALIZED VIEW pairs {WITH} AS SELECT k.id, bag.n FROM k JOIN bag ON k.id = bag.id",
 )
 NAMES = ("k", "bag", "versions", "counts", "pairs")
+Contents = dict[str, list[tuple[object, ...]]]
 Copies = dict[str, list[tuple[int, list[tuple[object, ...]]]]]
 
 
@@ -94,6 +95,21 @@ def _check(t_env: TableEnvironment, copies: Copies, moment: int, now: int, *, as
             assert as_of(t_env, name, moment, columns) == expected, (name, moment)
 
 
+def _check_epochs(t_env: TableEnvironment, epochs: list[tuple[int, int, Contents]], at: int, now: int) -> None:
+    """What one of the epochs since the last start is answered with, by its number: what was there, or, when that was over
+    before the retention, nothing."""
+    number, _, contents = epochs[at]
+    over = epochs[at + 1][1] if at + 1 < len(epochs) else now
+    for name in NAMES:
+        columns = "id, n" if name == "versions" else "*"
+        try:
+            found = rows(t_env, f"SELECT {columns} FROM {name} FOR SYSTEM_TIME AS OF EPOCH {number}")
+        except SqlEngineError as refused:
+            assert refused.code == "E1721" and over <= now - RETENTION, (name, number)
+        else:
+            assert found == contents[name], (name, number)
+
+
 @pytest.mark.parametrize("seed", range(CASES))
 def test_every_moment_is_what_it_was(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
@@ -106,6 +122,7 @@ def test_every_moment_is_what_it_was(seed: int, tmp_path: Path, monkeypatch: pyt
     for statement in TABLES:
         t_env.execute_sql(statement)
     copies: Copies = {}
+    epochs: list[tuple[int, int, Contents]] = []
     _copy(t_env, copies, START)
     for _ in range(30):
         if chance.random() < 0.7:
@@ -114,6 +131,10 @@ def test_every_moment_is_what_it_was(seed: int, tmp_path: Path, monkeypatch: pyt
             case 0 if path is not None:
                 (TableEnvironment.close if chance.random() < 0.5 else _killed)(t_env)
                 t_env = TableEnvironment.create(dict(config), clock=clock, path=path)
+                if epochs and epochs[-1][0] < clock.now():
+                    with pytest.raises(SqlEngineError, match="does not go back to epoch"):
+                        rows(t_env, f"SELECT * FROM bag FOR SYSTEM_TIME AS OF EPOCH {epochs[-1][0]}")
+                epochs.clear()
             case 1:
                 t_env.execute_sql("BEGIN EPOCH")
                 for _ in range(3):
@@ -123,11 +144,20 @@ def test_every_moment_is_what_it_was(seed: int, tmp_path: Path, monkeypatch: pyt
                 now = clock.now()
                 back = chance.choice((0, 1, 500, 5000, 30_000, 59_999, 61_000))
                 _check(t_env, copies, now - back, now, asks=True)
+                if epochs:
+                    _check_epochs(t_env, epochs, chance.randrange(len(epochs)), now)
                 continue
             case _:
                 t_env.execute_sql(_change(chance))
         _copy(t_env, copies, clock.now())
+        contents = {name: found[-1][1] for name, found in copies.items()}
+        number = t_env.session.database.shown.epoch
+        if not epochs or epochs[-1][0] < number:
+            epochs.append((number, clock.now(), contents))
+        assert epochs[-1][2] == contents
     now = clock.now()
     for number, (moment, _) in enumerate(copies["k"]):
         _check(t_env, copies, moment, now, asks=number % 8 == 0)
+    for at in range(0, len(epochs), 5):
+        _check_epochs(t_env, epochs, at, now)
     t_env.close()
