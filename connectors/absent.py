@@ -33,7 +33,7 @@ dynamodb-stream fluss kinesis kinesis-legacy pravega pulsar rabbitmq rocketmq sq
 """
 _STREAMS = frozenset(_STREAMS_NAMES.split())
 _SINKS_NAMES = """
-bigquery dynamodb elasticsearch-6 elasticsearch-7 elasticsearch-8 firehose gcp-pubsub http-sink opensearch
+bigquery dynamodb elasticsearch-6 elasticsearch-8 firehose gcp-pubsub http-sink
 opensearch-1 opensearch-2 prometheus snowflake
 """
 _SINKS = frozenset(_SINKS_NAMES.split())

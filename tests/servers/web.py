@@ -70,6 +70,8 @@ def web_server(answer: Callable[[Request], Reply] = lambda request: Reply()) -> 
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Head and body in one piece: the second of two would wait for the first to be acknowledged.
+        wbufsize = -1
 
         def setup(self) -> None:
             super().setup()

@@ -219,6 +219,8 @@ def test_the_page_of_guarantees_says_what_sinks_promise(tmp_path: Path) -> None:
         "filesystem": sink("filesystem", SCHEMA, {"path": "x", "format": "json"}),
         "kafka": sink("kafka", SCHEMA, {**broker, "format": "json"}),
         "upsert-kafka": sink("upsert-kafka", SCHEMA, {**broker, **formats}, primary_key=("a",)),
+        "elasticsearch-7": sink("elasticsearch-7", SCHEMA, {"hosts": "http://h", "index": "a"}),
+        "opensearch": sink("opensearch", SCHEMA, {"hosts": "http://h", "index": "a"}),
         "http": sink("http", SCHEMA, {"url": "https://h/", "format": "json"}),
         "print": sink("print", SCHEMA, {}),
         "blackhole": sink("blackhole", SCHEMA, {}),

@@ -1,0 +1,1 @@
+"""Elasticsearch and OpenSearch: documents by key, over their interface of HTTP."""
