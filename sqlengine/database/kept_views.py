@@ -145,7 +145,9 @@ class KeptViews:
 
     def moved(self, *, outside: bool) -> bool:
         """Whether views have taken anything since the last checkpoint. `outside`: those over connectors."""
-        return any(self._has_moved(view) for view in self._views.jobs() if view.outside or not outside)
+        return any(
+            self._has_moved(view) for view in self._views.jobs() if (view.outside or not outside) and not view.passing
+        )
 
     @property
     def has_heirs(self) -> bool:

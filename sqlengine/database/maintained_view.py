@@ -68,6 +68,8 @@ class MaintainedView:
     """What its job does first: it fills what is new with what the view in whose place it comes has."""
     rests: bool = False
     """Whether it ends with its first answer: it is computed again, by another job, when somebody says so."""
+    passing: bool = False
+    """Whether it goes with whoever has asked for it: no log or checkpoint knows of it."""
     _stepping: bool = False
     _reached: object = None
 

@@ -245,6 +245,13 @@ class Feeds:
             session.views.tell_followers(wakeup)
             return table, self.start(table, wakeup, snapshot=snapshot, after=after)
 
+    def end(self, table: MemoryTable) -> None:
+        """A table is gone."""
+        with self._database.views.lock:
+            feed = self._feeds.pop(table, None)
+            if feed is not None:
+                feed.close()
+
     def _prune(self) -> None:
         there = set(self._database.memory.values())
         for table in [table for table in self._feeds if table not in there]:

@@ -190,3 +190,64 @@ def test_who_does_not_read_is_dropped(address: Address, view: psycopg.Connection
     found = wire.ended()
     assert found[-1] == b"E" and b"Z" not in found
     assert view.execute("SELECT COUNT(*) FROM wide").fetchone() == (1,)
+
+
+def test_a_query_is_followed_as_a_view_is(address: Address, view: psycopg.Connection) -> None:
+    query = "SUBSCRIBE (SELECT n, max(name) AS most FROM v WHERE name <> ')' GROUP BY n) WITH PROGRESS"
+    with address.connect() as reader:
+        rows = reader.cursor().stream(query)
+        began, *first = next(rows)
+        assert first == ["+I", 1, "a"]
+        view.execute("INSERT INTO t VALUES (2, 'b'), (3, 'c'), (4, 'c')")
+        told = []
+        while len(told) < 3:
+            epoch, op, *row = next(rows)
+            if op != "progress":
+                assert epoch > began
+                told.append((op, *row))
+        assert told == [("-U", 1, "a"), ("+U", 1, "b"), ("+I", 2, "c")]
+        # What it reads stays meanwhile.
+        with pytest.raises(psycopg.Error, match='is read by the materialized view "subscription'):
+            view.execute("DROP MATERIALIZED VIEW v")
+        reader.cancel()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            list(rows)
+    _dropped(view)
+
+
+def _dropped(client: psycopg.Connection) -> None:
+    """A subscription ends a moment after its client."""
+    while True:
+        try:
+            client.execute("DROP MATERIALIZED VIEW v")
+            return
+        except psycopg.errors.DependentObjectsStillExist as error:
+            assert "subscription" in str(error)
+
+
+def test_a_client_that_goes_ends_its_query(address: Address, view: psycopg.Connection) -> None:
+    readers = [address.connect() for _ in range(3)]
+    begun = [
+        reader.cursor().stream("SUBSCRIBE TO (SELECT v.n FROM v) WITHOUT SNAPSHOT WITH PROGRESS") for reader in readers
+    ]
+    for rows in begun:
+        assert next(rows)[1] == "progress"
+    for reader in readers:
+        reader.close()
+    never = address.connect(autocommit=False)
+    never.execute("DECLARE c CURSOR FOR SUBSCRIBE (SELECT * FROM v)")
+    never.close()
+    _dropped(view)
+
+
+def test_a_query_has_no_past(address: Address, view: psycopg.Connection) -> None:
+    with address.connect() as reader:
+        newest = next(reader.cursor().stream("SUBSCRIBE TO v"))[0]
+    with address.connect() as reader, pytest.raises(psycopg.Error, match="are no longer kept"):
+        reader.execute(f"SUBSCRIBE (SELECT * FROM v) AS OF {newest - 1}")
+    with address.connect() as reader, pytest.raises(psycopg.Error) as raised:
+        reader.execute("SUBSCRIBE (SELECT nothing FROM v)")
+    assert raised.value.diag.statement_position == "19"
+    with address.connect() as reader, pytest.raises(psycopg.Error, match="follows a query"):
+        reader.execute("SUBSCRIBE (DELETE FROM t)")
+    _dropped(view)

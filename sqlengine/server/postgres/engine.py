@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import UnsupportedError
+from runtime.core.options import Options
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.json_text import json_text
@@ -28,13 +29,30 @@ from sqlengine.server.postgres.statements import PIECE, Outcome, Piece
 from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of, type_of
 from sqlengine.server.postgres.words import scan
 
-__all__ = ["EngineStatement", "carried"]
+__all__ = ["EngineStatement", "carried", "dialect_of", "spoken"]
 
 T = TypeVar("T")
 
 _PREPARED = (st.QueryStatement, st.Insert, st.Update, st.Delete, st.Call)
 _SHOWN_AT_ONCE = (st.Show, st.Describe, st.Explain)
 _JSON = (TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW)
+
+
+def dialect_of(options: Options) -> str:
+    """The dialect of this port, unless the client has set another one."""
+    return options.text(DIALECT.key) or POSTGRES
+
+
+def spoken(options: Options, work: Callable[[], T]) -> T:
+    """Carry out something in that dialect."""
+    if options.text(DIALECT.key) is not None:
+        return work()
+    options.set(DIALECT.key, POSTGRES)
+    try:
+        return work()
+    finally:
+        if options.text(DIALECT.key) == POSTGRES:
+            options.reset(DIALECT.key)
 
 
 class EngineStatement:
@@ -50,9 +68,7 @@ class EngineStatement:
     def __init__(self, environment: TableEnvironment, text: str) -> None:
         self._environment = environment
         self._text = text
-        options = environment.session.options
-        self._dialect = options.text(DIALECT.key) or POSTGRES
-        self._parsed = parse_statement(text, self._dialect)
+        self._parsed = parse_statement(text, dialect_of(environment.session.options))
         self._prepared: PreparedStatement | None = None
         self._shown: Result | None = None
         self.parameters: Sequence[PgType | None] = ()
@@ -107,17 +123,7 @@ class EngineStatement:
         return Outcome(lambda _: tag, None, (), notices)
 
     def _spoken(self, work: Callable[[], T]) -> T:
-        """In the dialect of this port, unless the client has set another one."""
-        options = self._environment.session.options
-        before = options.text(DIALECT.key)
-        if before is not None:
-            return self._in_mode(work)
-        options.set(DIALECT.key, self._dialect)
-        try:
-            return self._in_mode(work)
-        finally:
-            if options.text(DIALECT.key) == self._dialect:
-                options.reset(DIALECT.key)
+        return spoken(self._environment.session.options, lambda: self._in_mode(work))
 
     def _in_mode(self, work: Callable[[], T]) -> T:
         """A query over input that ends has the meaning that SQL gives it: an aggregate over no rows is a row, and only

@@ -1,13 +1,16 @@
 """SUBSCRIBE as clients of PostgreSQL send it.
 
-SUBSCRIBE [TO] v [WITH SNAPSHOT | WITHOUT SNAPSHOT] [WITH PROGRESS] [AS OF epoch]
+SUBSCRIBE [TO] {v | (query)} [WITH SNAPSHOT | WITHOUT SNAPSHOT] [WITH PROGRESS] [AS OF epoch]
 """
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -15,7 +18,7 @@ from connectors.memory import MemoryTable
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
 from runtime.core.errors import SqlEngineError, UnsupportedError
 from runtime.core.schema import Schema
-from runtime.core.wakeup import Wakeup
+from runtime.core.wakeup import Wakeup, nobody
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.database.acting import check_read
@@ -23,14 +26,18 @@ from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.trees import Tree
 from sqlengine.server.feeds import Behind, Feeds, Shared, Start
-from sqlengine.server.postgres.engine import carried
+from sqlengine.server.postgres.engine import carried, dialect_of, spoken
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import PIECE, Outcome, Piece, SharedPiece
 from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of
 from sqlengine.server.postgres.words import Reader, with_back_ticks
+from sqlengine.statements.followed_queries import FollowedQuery, follow_query, followed_schema
 
 __all__ = ["SubscribeStatement", "Subscription", "too_slow"]
+
+T = TypeVar("T")
 
 _EPOCH = Described("epoch", TYPES["int8"])
 _OP = Described("op", TYPES["text"])
@@ -40,9 +47,10 @@ _DESCRIBE = "DESCRIBE "
 
 @dataclass(frozen=True)
 class _Asked:
-    """`at`: where the name stands in the text. `after`: the epoch of AS OF."""
+    """`at`: where the name, or the query, stands in the text. `after`: the epoch of AS OF."""
 
     name: str
+    is_query: bool
     at: int
     snapshot: bool
     progress: bool
@@ -55,18 +63,15 @@ def _read(text: str) -> _Asked | None:
     if not reader.accept("subscribe"):
         return None
     reader.accept("to")
-    if reader.accept("("):
-        raise PgError(
-            "0A000",
-            "SUBSCRIBE follows a table or a materialized view, by its name",
-            hint="CREATE MATERIALIZED VIEW v AS the query, then SUBSCRIBE TO v",
-        )
     first = reader.peek()
-    reader.name()
-    last = reader.peek()
-    while reader.accept("."):
+    is_query = first is not None and first.kind == "other" and first.value == "("
+    if is_query:
+        reader.parenthesized()
+    else:
         reader.name()
-        last = reader.peek()
+        while reader.accept("."):
+            reader.name()
+    last = reader.peek()
     assert first is not None
     snapshot: bool | None = None
     progress, after = False, None
@@ -89,9 +94,10 @@ def _read(text: str) -> _Asked | None:
     if after is not None and snapshot:
         raise PgError("42601", "AS OF goes on behind an epoch, without a snapshot", hint="leave one of the two out")
     end = len(text) if last is None else last.start
-    return _Asked(
-        text[first.start : end].strip(), first.start, snapshot is not False and after is None, progress, after
-    )
+    named, begin = text[first.start : end].strip(), first.start
+    if is_query:
+        named, begin = named[1:-1], begin + 1
+    return _Asked(named, is_query, begin, snapshot is not False and after is None, progress, after)
 
 
 class SubscribeStatement:
@@ -104,8 +110,12 @@ class SubscribeStatement:
         self._session = environment.session
         self._feeds = feeds
         self._asked = asked
-        self._found = self._object()
-        self._schema = self._session.at_a_version(lambda: self._session.memory_table(self._found).schema)
+        if asked.is_query:
+            self._query = self._read_query()
+            self._schema = self._spoken(lambda: followed_schema(self._query, self._session))
+        else:
+            found = self._found = self._object()
+            self._schema = self._session.at_a_version(lambda: self._session.memory_table(found).schema)
         self.columns: Sequence[Described] | None = (_EPOCH, _OP, *columns_of(self._schema))
 
     @staticmethod
@@ -114,8 +124,29 @@ class SubscribeStatement:
         asked = _read(text)
         return None if asked is None else SubscribeStatement(environment, feeds, asked)
 
-    def _object(self) -> CatalogTable | MaterializedView:
+    def _read_query(self) -> Tree:
+        def read() -> Tree:
+            parsed = parse_statement(self._asked.name, dialect_of(self._session.options))
+            if isinstance(parsed, st.QueryStatement):
+                return parsed.query.query
+            raise PgError("42601", "SUBSCRIBE (..) follows a query", hint="SUBSCRIBE TO v follows a table or view")
+
+        return self._placed(read, 0)
+
+    def _spoken(self, work: Callable[[], T]) -> T:
+        return self._placed(lambda: spoken(self._session.options, work), 0)
+
+    def _placed(self, work: Callable[[], T], before: int) -> T:
+        """Places in errors count from the begin of the statement. `before`: how much stands before the text."""
         try:
+            return work()
+        except SqlEngineError as error:
+            if error.span is not None:
+                error.span, error.text = error.span.shift(self._asked.at - before), None
+            raise
+
+    def _object(self) -> CatalogTable | MaterializedView:
+        def find() -> CatalogTable | MaterializedView:
             named = parse_statement(_DESCRIBE + with_back_ticks(self._asked.name))
             assert isinstance(named, st.Describe) and isinstance(named.name, ddl.ObjectName)
             found = self._session.catalogs.get(named.name.parts, named.name.span)
@@ -127,27 +158,33 @@ class SubscribeStatement:
                 f'"{found.path.name}" is not kept in memory',
                 code="E1608",
                 span=named.name.span,
-                hint="SELECT from it, or CREATE MATERIALIZED VIEW over it and subscribe to that",
+                hint=f"SUBSCRIBE (SELECT * FROM {self._asked.name}), or CREATE MATERIALIZED VIEW over it",
             )
-        except SqlEngineError as error:
-            if error.span is not None:
-                error.span, error.text = error.span.shift(self._asked.at - len(_DESCRIBE)), None
-            raise
+
+        return self._placed(find, len(_DESCRIBE))
 
     def run(self, values: Sequence[Any]) -> Outcome:
         """See `Statement`."""
-        session, asked, storage = self._session, self._asked, self._found.storage
-        if session.authority is not None:
-            check_read(session.authority, self._found, None)
+        session, asked = self._session, self._asked
+        query: FollowedQuery | None = None
         try:
-            table, start = self._feeds.subscribe(
-                session, self._found, Wakeup(), snapshot=asked.snapshot, after=asked.after
-            )
+            if asked.is_query:
+                query, start = self._follow()
+                table, storage = query.contents, query.path
+            else:
+                found, storage = self._found, self._found.storage
+                if session.authority is not None:
+                    check_read(session.authority, found, None)
+                table, start = self._feeds.subscribe(
+                    session, found, Wakeup(), snapshot=asked.snapshot, after=asked.after
+                )
         except Behind as behind:
             raise PgError(
                 "72000",
                 f"the changes behind epoch {asked.after} are no longer kept, only those behind {behind.since}",
-                hint="subscribe WITH SNAPSHOT, and go on from there",
+                hint="subscribe to a materialized view, which goes on behind an epoch"
+                if asked.is_query
+                else "subscribe WITH SNAPSHOT, and go on from there",
             ) from None
         except ValueError as newest:
             raise PgError(
@@ -156,7 +193,22 @@ class SubscribeStatement:
                 hint="give an epoch that a subscription of this server has told",
             ) from None
         subscription = Subscription(session, table, start, self._schema, progress=asked.progress, storage=storage)
+        if query is not None:
+            end = partial(_end_beside, query, self._feeds)
+            subscription.on_end = end
+            # One that nobody has begun to read ends nothing by itself.
+            weakref.finalize(subscription, end).atexit = False
         return Outcome(lambda count: f"SUBSCRIBE {count}", self.columns, subscription, (), subscription.stop)
+
+    def _follow(self) -> tuple[FollowedQuery, Start]:
+        session, asked, wakeup = self._session, self._asked, Wakeup()
+
+        def begin(contents: MemoryTable) -> Start:
+            session.views.tell_followers(wakeup)
+            return self._feeds.start(contents, wakeup, snapshot=asked.snapshot, after=asked.after)
+
+        session.views.let_time_pass()
+        return self._spoken(lambda: follow_query(self._query, asked.name, session, begin))
 
 
 class Subscription:
@@ -175,6 +227,8 @@ class Subscription:
         self._progress = progress
         self._storage = storage
         self._stopped = False
+        self.on_end: Callable[[], object] = nobody
+        """Called when nobody reads it any more."""
 
     def stop(self) -> None:
         """It gives no more; from any thread."""
@@ -214,6 +268,17 @@ class Subscription:
                     follower.wakeup.wait(_PROGRESS_SECONDS if self._progress else None)
         finally:
             follower.close()
+            self.on_end()
+
+
+def _end_beside(query: FollowedQuery, feeds: Feeds) -> None:
+    """Keep the answer no longer: on a thread of its own, because the one at hand may collect garbage with any lock held."""
+
+    def end() -> None:
+        query.close()
+        feeds.end(query.contents)
+
+    threading.Thread(target=end, name=f"end of {query.path.name}", daemon=True).start()
 
 
 def too_slow() -> PgError:
