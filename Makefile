@@ -75,9 +75,10 @@ fuzz-server: $(READY) ## MESSAGES broken or hostile messages to each port of a s
 	HOSTILE_MESSAGES=$(MESSAGES) HOSTILE_SEED=$(SEED) $(BIN)/python -m pytest -n 0 -s --timeout 0 tests/server/test_hostile_clients.py
 
 KILLS ?= 50
-faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=10000 KILLS=50), others each time
+PAIR_KILLS ?= 200
+faults: $(READY) ## disk faults by N seeds, each job killed KILLS times, jobs between any two systems PAIR_KILLS times (N=10000 KILLS=50 PAIR_KILLS=200), others each time
 	@echo "seed $(SEED)"
-	FAULT_SEEDS=$(N) FAULT_KILLS=$(KILLS) FAULT_FIRST_SEED=$(SEED) OPERATIONS_STEP=1 $(BIN)/python -m pytest -n 2 -s --timeout 0 tests/faults
+	FAULT_SEEDS=$(N) FAULT_KILLS=$(KILLS) PAIR_KILLS=$(PAIR_KILLS) FAULT_FIRST_SEED=$(SEED) OPERATIONS_STEP=1 $(BIN)/python -m pytest -n 2 -s --timeout 0 tests/faults
 
 server-kills: $(READY) ## a server under load killed KILLS times (KILLS=200): what it has acknowledged is there
 	SERVER_KILLS=$(if $(filter file,$(origin KILLS)),200,$(KILLS)) FAULT_FIRST_SEED=$(SEED) $(BIN)/python -m pytest -n 0 -s --timeout 0 tests/faults/test_server_kills.py
