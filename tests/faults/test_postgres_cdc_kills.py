@@ -20,6 +20,8 @@ from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
 from tests.servers.postgres import PostgresDatabase
 
+KILLED_SOURCES = ("postgres-cdc",)
+"""Connectors of which the tests here prove something."""
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
 
 _PATIENCE = 60.0

@@ -22,6 +22,8 @@ from runtime.core.errors import UnavailableError
 from sqlengine import TableEnvironment
 from tests.faults.conftest import FIRST_SEED, KILLS
 
+KILLED_SOURCES = ("webhook",)
+"""Connectors of which the tests here prove something."""
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
 
 _PROGRAM = """

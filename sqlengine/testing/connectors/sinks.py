@@ -28,6 +28,8 @@ class SinkContract:
             return lambda rng: case_of(tmp_path / str(rng.random()), *some_epochs(rng, SCHEMA))
     """
 
+    connectors: tuple[str, ...] = ()
+    """Names of those whose promise the class proves, for tables of what is proven."""
     steps: Steps = ()
     """The calls of the connector that change something outside: a job is killed before and behind each of them."""
     seeds = 8

@@ -166,6 +166,8 @@ class SourceContract:
         """A bounded table with some rows, at most a few hundred."""
         pytest.fail(f"{type(self).__name__} needs a fixture `table`, which gives its table: see SourceContract")
 
+    connectors: tuple[str, ...] = ()
+    """Names of those whose promise the class proves, for tables of what is proven."""
     types: tuple[str, ...] = ()
     """Which of `EXTREMES` the system can hold."""
 

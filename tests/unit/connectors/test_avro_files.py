@@ -48,6 +48,7 @@ def read(path: Path, schema: Schema = SCHEMA, **options: str) -> list[tuple[Any,
 
 
 class TestAvro(SourceContract):
+    connectors = ("filesystem",)
     types = HELD
 
     @pytest.fixture

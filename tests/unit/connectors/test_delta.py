@@ -85,6 +85,7 @@ def put(table: Any, *batches: ChangelogBatch, job: str = "job", complete: bool =
 
 
 class TestSource(SourceContract):
+    connectors = ("delta",)
     types = (
         "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "long_decimal", "string", "bytes",
         "date", "timestamp", "timestamp_ltz", "array", "map", "row",
@@ -113,6 +114,7 @@ class TestSource(SourceContract):
 
 
 class TestSink(SinkContract):
+    connectors = ("delta",)
     steps = ((commits, "write"),)
     seeds = CASES
 
@@ -128,6 +130,7 @@ class TestSink(SinkContract):
 class TestMerges(SinkContract):
     """The law: what the library reads after a checkpoint is what the changes so far amount to."""
 
+    connectors = ("delta",)
     steps = ((commits, "write"),)
     seeds = CASES
 

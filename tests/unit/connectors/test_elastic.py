@@ -69,6 +69,7 @@ def filled(there: Cluster, schema: Schema, rows: list[tuple[Any, ...]]) -> Elast
 
 
 class TestSource(SourceContract):
+    connectors = ("elasticsearch-7", "opensearch")
     types = TYPES
 
     @pytest.fixture
@@ -93,6 +94,7 @@ class TestSource(SourceContract):
 class TestByKey(SinkContract):
     """Keys come again, change and go."""
 
+    connectors = ("elasticsearch-7", "opensearch")
     steps = (
         (ElasticCommits, "last"),
         (ElasticCommits, "_write_rows"),
@@ -127,6 +129,7 @@ class TestByKey(SinkContract):
 
 
 class TestWithoutKey(SinkContract):
+    connectors = ("elasticsearch-7", "opensearch")
     steps = ((ElasticCommits, "commit"), (ElasticCommits, "_write_rows"))
     seeds = 2
 

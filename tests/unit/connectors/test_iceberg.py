@@ -56,6 +56,7 @@ def overwrite(table: Any, *batches: ChangelogBatch) -> None:
 
 
 class TestSource(SourceContract):
+    connectors = ("iceberg",)
     types = (
         "boolean", "int", "bigint", "float", "double", "decimal", "long_decimal", "string", "bytes", "date", "time",
         "timestamp", "timestamp_ltz", "array", "map", "row", "tinyint", "smallint",
@@ -80,6 +81,7 @@ class TestSource(SourceContract):
 
 
 class TestSink(SinkContract):
+    connectors = ("iceberg",)
     steps = ((commits, "commit"),)
     seeds = CASES
 
@@ -95,6 +97,7 @@ class TestSink(SinkContract):
 class TestUpserts(SinkContract):
     """The law: what the library reads after a checkpoint is what the changes so far amount to."""
 
+    connectors = ("iceberg",)
     steps = ((commits, "commit"),)
     seeds = CASES + 1
 

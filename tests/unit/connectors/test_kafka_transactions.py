@@ -52,6 +52,7 @@ def read(broker: Broker, topic: str) -> list[Any]:
 
 
 class TestExactlyOnce(SinkContract):
+    connectors = ("kafka",)
     # Nothing that happens between these is seen from outside.
     steps = ((KafkaCommits, "_begin"), (KafkaCommits, "_end"))
     seeds = 2

@@ -42,6 +42,7 @@ def shown(database: MariaDatabase, table: MysqlTable) -> list[Any]:
 class TestUpserts(SinkContract):
     """Keys come again, change and go."""
 
+    connectors = ("mysql",)
     steps = ((MysqlTransactions, "_put"), (MysqlCommits, "commit"))
     seeds = 1
 

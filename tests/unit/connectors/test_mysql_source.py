@@ -27,6 +27,7 @@ from tests.unit.connectors.mysql_tables import filled, table_of
 
 
 class TestSource(SourceContract):
+    connectors = ("mysql",)
     # TIMESTAMP there begins a second after 1970 and ends in 2038.
     types = (
         "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "long_decimal", "string",

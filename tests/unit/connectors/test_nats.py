@@ -57,6 +57,7 @@ def filled(server: NatsServer, schema: Schema, rows: list[tuple[Any, ...]]) -> N
 
 
 class TestStream(SourceContract):
+    connectors = ("nats",)
     types = TYPES
 
     @pytest.fixture
@@ -81,6 +82,7 @@ class TestStream(SourceContract):
 
 
 class TestSink(SinkContract):
+    connectors = ("nats",)
     steps = ((NatsCommits, "last"), (NatsCommits, "commit"), (NatsCommits, "_send_rows"), (NatsCommits, "_keep"))
     seeds = 2
 

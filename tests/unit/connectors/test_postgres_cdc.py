@@ -44,6 +44,7 @@ CASES = int(os.environ.get("CDC_CASES", "1"))
 class TestSnapshot(SourceContract):
     """The rows as they are, which has an end."""
 
+    connectors = ("postgres-cdc",)
     types = (
         "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "long_decimal", "string", "bytes",
         "date", "time", "timestamp", "timestamp_ltz",

@@ -40,6 +40,7 @@ def shown(database: PostgresDatabase, table: PostgresTable) -> list[Any]:
 
 
 class TestInserts(SinkContract):
+    connectors = ("postgres",)
     steps = ((PostgresCommits, "commit"),)
     seeds = 2
 
@@ -57,6 +58,7 @@ class TestInserts(SinkContract):
 class TestUpserts(SinkContract):
     """Keys come again, change and go."""
 
+    connectors = ("postgres",)
     steps = ((PostgresTransactions, "_put"),)
     seeds = 2
 

@@ -23,6 +23,7 @@ from tests.unit.connectors.postgres_tables import filled, table_of
 
 
 class TestSource(SourceContract):
+    connectors = ("postgres",)
     types = (
         "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "long_decimal", "string",
         "bytes", "date", "time", "timestamp", "timestamp_ltz", "array",

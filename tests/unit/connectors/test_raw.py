@@ -28,6 +28,8 @@ def table_of(path: Path, schema: Schema = LINES, **options: str) -> Any:
 
 
 class TestLines(SourceContract):
+    connectors = ("filesystem",)
+
     @pytest.fixture
     def table(self, tmp_path: Path) -> SourceTable:
         (tmp_path / "a.txt").write_text("".join(f"line {i} ä\n" for i in range(30)))

@@ -69,6 +69,7 @@ def filled(server: RedisServer, schema: Schema, rows: list[tuple[Any, ...]]) -> 
 
 
 class TestStream(SourceContract):
+    connectors = ("redis",)
     types = TYPES
 
     @pytest.fixture
@@ -90,6 +91,7 @@ class TestStream(SourceContract):
 
 
 class TestEntries(SinkContract):
+    connectors = ("redis",)
     steps = ((RedisCommits, "last"), (RedisCommits, "commit"), (RedisTransactions, "_transaction"))
     seeds = 2
 
@@ -107,6 +109,7 @@ class TestEntries(SinkContract):
 class TestHashes(SinkContract):
     """Keys come again, change and go."""
 
+    connectors = ("redis",)
     steps = ((RedisTransactions, "_changes"),)
     seeds = 2
 

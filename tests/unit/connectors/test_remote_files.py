@@ -68,6 +68,7 @@ def table_of(bucket: Bucket, path: str, format_: str = "json", schema: Schema = 
 
 
 class _RemoteContract(SourceContract):
+    connectors = ("filesystem",)
     prefix: str
 
     @pytest.fixture

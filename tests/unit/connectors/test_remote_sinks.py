@@ -59,6 +59,7 @@ def visible(path: str, *partitions: str, format_: str = "json") -> list[Any]:
 
 
 class _RemoteSinks(SinkContract):
+    connectors = ("filesystem",)
     seeds = SEEDS
     steps = (
         (remote_storage._RemoteFile, "close"),

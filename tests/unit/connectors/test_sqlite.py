@@ -67,6 +67,7 @@ def run(path: str, *statements: str) -> list[Any]:
 
 
 class TestSource(SourceContract):
+    connectors = ("sqlite",)
     types = TYPES
 
     @pytest.fixture
@@ -90,6 +91,7 @@ class TestSource(SourceContract):
 
 
 class TestSink(SinkContract):
+    connectors = ("sqlite",)
     steps = ((SqliteCommits, "commit"), (SqliteTransactions, "_put"))
     seeds = 2
 

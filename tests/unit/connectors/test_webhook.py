@@ -59,6 +59,7 @@ def filled(folder: Path, schema: Schema, rows: list[tuple[Any, ...]]) -> Webhook
 
 
 class TestSource(SourceContract):
+    connectors = ("webhook",)
     types = TYPES
 
     @pytest.fixture
