@@ -75,11 +75,6 @@ class Tls:
         context.sni_callback = newest  # type: ignore[assignment]
         return context
 
-    def pem(self) -> tuple[bytes, bytes]:
-        """The certificate and its key, for a port that encrypts by itself."""
-        with open(self._cert, "rb") as cert, open(self._key or self._cert, "rb") as key:
-            return cert.read(), key.read()
-
     async def follow(self) -> NoReturn:
         """Look again and again whether the files were renewed."""
         while True:

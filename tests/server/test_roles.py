@@ -240,6 +240,10 @@ def test_a_renewed_certificate(guarded: Guarded) -> None:
     os.kill(guarded.process.pid, signal.SIGHUP)
     psycopg.connect(guarded.conninfo("ann", "gehéim", sslmode="verify-ca", sslrootcert=str(cert))).close()
     psycopg.connect(bound).close()
+    # Flight shows the new one, too: clients trust nothing else.
+    new = cert.read_bytes()
+    with StateClient(f"localhost:{guarded.state}", user="sqlengine", password="first", root_certificate=new) as client:
+        assert client.states().num_rows == 2
 
 
 def test_what_a_proof_is_bound_to(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ Everything else is refused. A failure is that of its call: the code, the text an
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
@@ -26,8 +25,10 @@ from sqlengine.server.access import Access
 from sqlengine.server.lookups import Indices
 from sqlengine.server.state.access import NAME, Caller, FlightAccess
 from sqlengine.server.state.asked import Asked
+from sqlengine.server.state.door import Door, peer_of
 from sqlengine.server.state.requests import Answer, Requests
 from sqlengine.server.state.states import States
+from sqlengine.server.tls import Tls
 from sqlengine.state.failures import Malformed
 from sqlengine.state.wire import KEY, Ask, packed, unpacked
 
@@ -44,7 +45,7 @@ class StateServer:
     Args:
         environment: a session of the database; the server gets one of its own.
         access: who may ask; everybody, if not given.
-        tls: a certificate and its key (PEM); None: nothing is encrypted.
+        tls: how connections are encrypted; None: they are not.
         ports: they are tried in this order; 0 is any that is free.
         threads: so many requests are carried out at once.
     """
@@ -54,7 +55,7 @@ class StateServer:
         environment: TableEnvironment,
         *,
         access: Access | None = None,
-        tls: tuple[bytes, bytes] | None = None,
+        tls: Tls | None = None,
         ports: Sequence[int] = (0,),
         threads: int = 4,
     ) -> None:
@@ -65,6 +66,7 @@ class StateServer:
         self._access = FlightAccess(access or Access(session.database, trusting=True))
         self._tls = tls
         self._ports = tuple(ports)
+        self._door: Door | None = None
         self._flight: _Flight | None = None
         self.address = ""
         """`HOST:PORT`, once it listens."""
@@ -81,20 +83,24 @@ class StateServer:
 
     def listen(self, host: str) -> tuple[str, int]:
         """Listen at the first port that is free; the address. Raises OSError when none is."""
-        for port in self._ports:
+        if not self._ports:
+            raise OSError("no port is given")
+        door = self._door = Door(self._tls)
+        try:
+            self._flight = _Flight(self.requests, door.inside, self._access)
+        except pa.ArrowException as error:
+            raise OSError(f"the server cannot be started: {error}") from error
+        chosen = self._chosen(door, host)
+        self.address = f"{host}:{chosen}"
+        return host, chosen
+
+    def _chosen(self, door: Door, host: str) -> int:
+        for port in self._ports[:-1]:
             try:
-                _check_free(host, port)
-                self._flight = _Flight(self.requests, host, port, self._access, self._tls)
+                return door.listen(host, port)
             except OSError as error:
-                if port == self._ports[-1]:
-                    raise
                 _log.info("the port %d is taken: %s", port, error)
-            except pa.ArrowException as error:
-                raise OSError(f"the server cannot be started: {error}") from error
-            else:
-                self.address = f"{host}:{self._flight.port}"
-                return host, self._flight.port
-        raise OSError("no port is given")
+        return door.listen(host, self._ports[-1])
 
     async def stop(self) -> None:
         """Take no more requests."""
@@ -103,32 +109,18 @@ class StateServer:
     def close(self) -> None:
         """Take no more requests; those at hand end with an error."""
         self.requests.close()
+        if self._door is not None:
+            self._door.close()
         if self._flight is not None:
             self._flight.shutdown()
         self._environment.close()
 
 
-def _check_free(host: str, port: int) -> None:
-    """Raises OSError for a port that somebody has. (Arrow would write to stderr, and not say why.)"""
-    if port:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tried.bind((host, port))
-
-
 class _Flight(flight.FlightServerBase):
-    def __init__(
-        self, requests: Requests, host: str, port: int, access: FlightAccess, tls: tuple[bytes, bytes] | None
-    ) -> None:
+    def __init__(self, requests: Requests, place: str, access: FlightAccess) -> None:
         self._requests = requests
         self._audit = access.audit
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        super().__init__(
-            f"grpc+tcp://{address}" if tls is None else f"grpc+tls://{address}",
-            tls_certificates=None if tls is None else [tls],
-            middleware={NAME: access},
-        )
+        super().__init__(f"grpc+unix://{place}", middleware={NAME: access})
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
         data = ticket.ticket
@@ -143,7 +135,7 @@ class _Flight(flight.FlightServerBase):
             ask, keys = unpacked(data)
             state = ask.of if not ask.state else f"{ask.of} {ask.state}"
             many = None if keys is None else keys.num_rows
-            self._audit.tell("read", "state", context.peer(), _who(context).user, state=state, keys=many)
+            self._audit.tell("read", "state", peer_of(context.peer()), _who(context).user, state=state, keys=many)
 
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         with _told():

@@ -33,8 +33,7 @@ def state_server(
         raise OptionError(f"--state-threads {threads}: there must be one", code="E1500", hint="give at least 1")
     # gRPC would tell stderr of whatever strangers send.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    pem = None if tls is None else tls.pem()
-    return _listener.StateServer(environment, access=access, tls=pem, ports=ports, threads=threads)
+    return _listener.StateServer(environment, access=access, tls=tls, ports=ports, threads=threads)
 
 
 def ports_of(text: str) -> tuple[str, Sequence[int]]:
