@@ -31,6 +31,12 @@ _LOOKUP = "SELECT g, n, total FROM v WHERE g = $1"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
+def processor_seconds(process: int) -> float:
+    """That the process with this number has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
 class Server:
     """A server in a process of its own, with a table and three views over it."""
 
@@ -51,8 +57,7 @@ class Server:
         return psycopg.connect(self.conninfo, autocommit=True)
 
     def processor_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return processor_seconds(self.process.pid)
 
     def fill(self) -> None:
         with self.connect() as client:
