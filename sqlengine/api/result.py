@@ -106,6 +106,8 @@ class Result:
         """Gives an error the text that its place points into."""
         self.attends: Callable[[], bool] = bool
         """Tells whether another thread may do the work while the main thread waits."""
+        self.in_files: Callable[[Any], Any] | None = None
+        """Gives the rows of a query as a DataFrame of a session without reading them, or None."""
         self.keeps: object = None
         """What must live as long as the result: rows of Python that it reads."""
         self.time_zone = "UTC"
@@ -243,8 +245,14 @@ class Result:
         return polars.from_arrow(self.to_arrow())
 
     def to_spark(self, session: Any = None) -> Any:
-        """`to_arrow` as a DataFrame of PySpark, of a session, the active one, or a new one; needs pyspark."""
-        return _frame.frame_of(self.to_arrow(), session)
+        """`to_arrow` as a DataFrame of PySpark, of a session, the active one, or a new one; needs pyspark. Many rows go from
+        the tasks that compute them to those of Spark by files, which are there until the program ends."""
+        in_files = None if self._begun or self._kept_rows is not None else self.in_files
+        frame = None if in_files is None or self._begun.append(True) else in_files(session)
+        if frame is None:
+            return _frame.frame_of(self.to_arrow(), session)
+        self._read_to_end = True
+        return frame
 
     def to_changelog(self) -> Iterator[pa.RecordBatch]:
         """The changes, a record batch for each epoch that changed something: a column `op` with the row kind (`+I`,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from runtime.core.errors import (
     BindError,
     ExpressionError,
     Span,
+    SqlEngineError,
     UnsupportedError,
     without_traceback,
 )
@@ -42,6 +43,7 @@ from sqlengine.statements.planning import Planned, plan_insert, plan_query, plan
 from sqlengine.text.amounts import counted_rows
 
 if TYPE_CHECKING:
+    import runtime.spark.gathered as _gathered
     import sqlengine.bind.defaults as _defaults
     import sqlengine.database.driving as _driving
     import sqlengine.statements.conflicts as _conflicts
@@ -50,15 +52,19 @@ if TYPE_CHECKING:
     import sqlengine.statements.lasting_jobs as _lasting_jobs
     import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.row_changes as _row_changes
+    import sqlengine.statements.written_query as _written_query
     import sqlengine.verify.attach as _attach
+    from runtime.spi.sink import SinkTable
     from sqlengine.statements.query_reads import Reads
 else:
     _driving = Room("sqlengine.database.driving")
+    _gathered = Room("runtime.spark.gathered")
     _conflicts = Room("sqlengine.statements.conflicts")
     _defaults = Room("sqlengine.bind.defaults")
     _inserted_rows = Room("sqlengine.statements.inserted_rows")
     _create_text = Room("sqlengine.statements.create_text")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
+    _written_query = Room("sqlengine.statements.written_query")
     _attach = Room("sqlengine.verify.attach")
     _row_changes = Room("sqlengine.statements.row_changes")
     _query_reads = Room("sqlengine.statements.query_reads")
@@ -117,7 +123,23 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
         finally:
             running.done.set()
 
-    return Result(
+    def write(table: SinkTable) -> bool:
+        """The rows go into a table, and nobody reads them any more."""
+        writing = _written_query.written_job(session, planned, table)
+        if writing is None:
+            return False
+        session.forget(job)
+        _attach.verify(session, writing, [planned])
+        writing.run()
+        return True
+
+    def in_files(spark: object) -> Any:
+        try:
+            return _gathered.gathered_frame(write, planned.schema, session.options, spark)
+        except SqlEngineError as error:
+            raise result.locate(error) from error.__cause__
+
+    result = Result(
         planned.schema,
         changes(),
         job=job,
@@ -127,6 +149,9 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
         bounded=job.bounded,
         append_only=planned.physical.mode.is_append_only or bool(order),
     )
+    if job.bounded and not follows:
+        result.in_files = in_files
+    return result
 
 
 # --- INSERT

@@ -15,7 +15,8 @@ import pytest
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import BindError, SparkError, TypeMismatchError, UnsupportedError
 from runtime.local.job import Job
-from runtime.spark.frame import FrameSource
+from runtime.spark import gathered
+from runtime.spark.frame import FrameSource, frame_of
 from runtime.spark.session import spark_session
 from runtime.spark.table_commits import FileCommits
 from runtime.tasks.divided import Divided
@@ -53,6 +54,23 @@ def test_a_frame_is_a_table_and_filters_go_into_spark(spark: Any) -> None:
     assert "id < 4" in t_env.explain_sql(query)
     frame = t_env.sql_query(query).to_spark(spark)
     assert sorted(map(tuple, frame.collect())) == [("ann", Decimal("9.50")), ("bob", Decimal("1.00"))]
+
+
+@pytest.mark.long
+def test_a_frame_of_files_has_the_types_of_one_from_memory(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = """SELECT id, CAST(id AS TINYINT) AS tiny, CAST(id AS DECIMAL(20, 3)) AS price, CAST(id AS STRING) AS name,
+      CAST('ab' AS CHAR(3)) AS padded, id > 2 AS large, CAST(id AS FLOAT) AS f, CAST(NULL AS DOUBLE) AS d, X'01' AS raw,
+      DATE '2024-01-01' AS day, TIMESTAMP '2024-01-01 00:00:00.123456' AS at, TO_TIMESTAMP_LTZ(id, 3) AS moment,
+      ARRAY[id, NULL] AS ids, MAP['a', id] AS by_name, ROW(id, 'b') AS both
+      FROM (VALUES (1), (2), (3)) AS t(id)"""
+    monkeypatch.setattr(gathered, "_FILE_BYTES", 1)
+    options = {"sqlengine.spark.write-in-tasks.min-rows": "1", "parallelism.default": "2"}
+    t_env = TableEnvironment.create(options, spark=spark)
+    plain = frame_of(t_env.execute_sql(query).to_arrow(), spark)
+    frame = t_env.execute_sql(query).to_spark(spark)
+    assert "MapInArrow" in frame._jdf.queryExecution().toString()
+    assert frame.schema == plain.schema
+    assert sorted(frame.collect()) == sorted(plain.collect())
 
 
 @pytest.mark.long
