@@ -14,7 +14,6 @@ from functools import cache
 from sqlglot import exp
 
 from runtime.core.errors import TypeMismatchError
-from sqlengine.bind.time_patterns import date_format_pattern
 from sqlengine.parse.nodes import FunctionCall, ParameterMark
 from sqlengine.parse.spans import placed_at, span_of
 from sqlengine.parse.statements import parse_expression
@@ -136,12 +135,8 @@ def _date_part(call: FunctionCall, arguments: Sequence[exp.Expr]) -> exp.Expr | 
 
 
 def _to_char(call: FunctionCall, arguments: Sequence[exp.Expr]) -> exp.Expr | None:
-    """TO_CHAR(time, 'pattern') with PostgreSQL's letters."""
-    if len(arguments) != 2:
-        return None
-    pattern = date_format_pattern(_literal(call, arguments[1], "pattern", "'YYYY-MM-DD'"), span_of(arguments[1]))
-    text = exp.Literal(this=pattern, is_string=True)
-    return FunctionCall(this="DATE_FORMAT", expressions=[arguments[0], _placed(text, arguments[1])])
+    """TO_CHAR(time or number, 'pattern') with PostgreSQL's letters."""
+    return FunctionCall(this="PG_TO_CHAR", expressions=list(arguments)) if len(arguments) == 2 else None
 
 
 BY_RULE: dict[str, Callable[[FunctionCall, Sequence[exp.Expr]], exp.Expr | None]] = {

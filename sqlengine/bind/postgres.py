@@ -246,6 +246,15 @@ def _to_date(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Ex
     return scalar_call(binder, "TO_DATE", [args[0], _java_pattern("TO_DATE", args, span)], span)
 
 
+def _to_char(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """A number or a time by a pattern."""
+    if len(args) == 2 and args[0].type.is_numeric:
+        return scalar_call(binder, "PG_NUMBER_TEXT", args, span)
+    pattern = _java_pattern("TO_CHAR", args, span)
+    value = cast_to(args[0], TIMESTAMP, span) if args[0].type.root is _R.DATE else args[0]
+    return scalar_call(binder, "DATE_FORMAT", [value, pattern], span)
+
+
 def _to_timestamp(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     """A text by a pattern is a timestamp with time zone."""
     read = scalar_call(binder, "TO_TIMESTAMP", [args[0], _java_pattern("TO_TIMESTAMP", args, span)], span)
@@ -451,6 +460,7 @@ RULES: dict[str, _Rule] = {
     "PG_SLICE": _slice,
     "PG_ARRAY_LENGTH": _array_length,
     "PG_ARRAY_TO_STRING": _array_to_string,
+    "PG_TO_CHAR": _to_char,
     "PG_TO_DATE": _to_date,
     "PG_TO_TIMESTAMP": _to_timestamp,
     "PG_TYPE_NAME": _type_name,

@@ -9,12 +9,15 @@ from __future__ import annotations
 import zoneinfo
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
+from runtime.core.rooms import Room
 from runtime.core.types import BIGINT, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_LTZ, DataType, TypeRoot, decimal
 from runtime.expr.cast.dispatch import cast_array, convert
 from runtime.expr.columns import as_array, combine_valid, from_numpy, integers_of, numbers, validity
@@ -33,6 +36,11 @@ from runtime.expr.function import (
 from runtime.expr.library import aggregate
 from runtime.expr.library.arithmetic import divide
 from runtime.expr.library.declare import APPROX, CHARACTER, DOUBLE_, INTEGER, NUMERIC, TIMESTAMP_, Family, same
+
+if TYPE_CHECKING:
+    import runtime.expr.number_patterns as _patterns
+else:
+    _patterns = Room("runtime.expr.number_patterns")
 
 __all__ = ["FAMILY"]
 
@@ -146,6 +154,15 @@ def cube_root(context: EvalContext, value: Value) -> Value:
 def seconds_text(context: EvalContext, value: Value) -> Value:
     text = pc.cast(pc.cast(value, pa.decimal128(38, 6), safe=False), pa.string())
     return pc.utf8_lpad(text, 9, "0")
+
+
+@FAMILY.scalar(
+    "PG_NUMBER_TEXT", [NUMERIC, CHARACTER], STRING, "A number by a pattern such as '999,990.00'.", can_fail=True
+)
+def number_text(context: EvalContext, value: Value, pattern: Value) -> Value:
+    digits = 6 if context.arg_types[0].root is _R.FLOAT else 15
+    shown = partial(_patterns.number_text, float_digits=digits)
+    return map_distinct(shown, [value, pattern], pa.string(), context.num_rows)
 
 
 def _age(a: Value, b: Value, length: int) -> tuple[dict[str, np.ndarray], np.ndarray | None]:

@@ -326,13 +326,6 @@ def _date_bin(call: FunctionCall) -> exp.Expr:
 _UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400}
 
 
-def _to_char(call: FunctionCall) -> exp.Expr:
-    """TO_CHAR of a time, a date too."""
-    if len(call.expressions) != 2:
-        return call
-    return _filled("TO_CHAR(CAST($1 AS TIMESTAMP(6)), $2)", call)
-
-
 def _decode(call: FunctionCall) -> exp.Expr:
     """DECODE(text, 'hex'): bytes."""
     form = call.expressions[1] if len(call.expressions) == 2 else None
@@ -375,7 +368,6 @@ BY_RULE: dict[str, Callable[[FunctionCall], exp.Expr]] = {
     "FORMAT": _format,
     "APPROX_PERCENTILE": _approx_percentile,
     "DATE_BIN": _date_bin,
-    "TO_CHAR": _to_char,
     "DECODE": _decode,
     "NUM_NULLS": _num_nulls,
     "NUM_NONNULLS": _num_nulls,
