@@ -139,6 +139,11 @@ class PastRows(FixedRows):
         self._columns = None if columns is None else tuple(columns)
 
     @property
+    def title(self) -> str:
+        """What it is called in plans."""
+        return f"{self.name} as of {self.as_of}"
+
+    @property
     def rows(self) -> pa.Table:
         """The rows, with the columns of the schema."""
         if isinstance(self._whole, SqlEngineError):

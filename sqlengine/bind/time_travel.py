@@ -55,7 +55,7 @@ def past_scan(tree: exp.Table, env: QueryEnv) -> tuple[LogicalNode, CatalogTable
         moment = _given(mark, env) if isinstance(mark, ParameterMark) else _moment(written, env)
     path = tuple(p.name for p in tree.parts)
     found = env.context.past(path, span_of(tree), table_options(tree), moment)
-    name = f"{found.table.path} as of {found.source.as_of}" if isinstance(found.source, PastRows) else ""
+    name = found.source.title if isinstance(found.source, PastRows) else ""
     return scan_table(found, env, span_of(tree), name=name), found.table
 
 

@@ -56,11 +56,13 @@ __all__ = ["Binding", "NamedTable", "noting_tables"]
 
 
 class NamedTable(NamedTuple):
-    """A table as a query has opened it: the name that stands for it anywhere, and the options of its hint."""
+    """A table as a query has opened it: the name that stands for it anywhere, the options of its hint, and the moment as of
+    which it is read."""
 
     path: tuple[str, ...]
     hints: Mapping[str, str]
     opened: OpenTable
+    moment: int | EpochNumber | None = None
 
 
 _noted: ContextVar[list[NamedTable] | None] = ContextVar("noted", default=None)
@@ -179,6 +181,15 @@ class Binding:
         return None if self.live else self.session.clock.now()
 
     def past(
+        self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int | EpochNumber
+    ) -> OpenTable:
+        found = self._past(path, span, options, moment)
+        noted = _noted.get()
+        if noted is not None:
+            noted.append(NamedTable(found.table.path.parts, dict(options), found, moment))
+        return found
+
+    def _past(
         self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int | EpochNumber
     ) -> OpenTable:
         session = self.session

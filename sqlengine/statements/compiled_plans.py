@@ -252,7 +252,11 @@ class CompiledWriting:
         temporary += [f"the function {name}" for name in sorted(called & set(session.own_functions))]
         return [
             Reads(
-                frozenset(objects), frozenset(), frozenset(called & set(session.user_functions)), temporary, frozenset()
+                frozenset(objects),
+                frozenset(),
+                frozenset(called & set(session.user_functions)),
+                temporary,
+                frozenset(self.tables.past),
             )
         ]
 

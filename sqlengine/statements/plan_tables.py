@@ -3,6 +3,8 @@
     {"path": ["default_catalog", "default_database", "orders"], "hints": {"scan.startup.mode": "earliest-offset"},
      "filters": [...], "limit": 10, "bounded": true}
 
+A table of the past has the moment as of which it is read, in milliseconds since 1970 (`"as_of": 1717243260000`).
+
 A table that gives groups has their columns and functions, whose types are those of the node's columns:
 
     {"path": [...], "group": ["item"], "aggregates": [["COUNT", null], ["MAX", "price"]], "bounded": true}
@@ -18,6 +20,7 @@ from typing import Any, Final, cast
 
 import pyarrow as pa
 
+from connectors.memory.snapshot import PastRows
 from connectors.values.constants import ConstantTable
 from runtime.core.errors import CatalogError, FormatError, did_you_mean
 from runtime.core.schema import Field, Schema
@@ -44,7 +47,7 @@ from runtime.spi.abilities import (
 from runtime.spi.lookup import LookupTable
 from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
-from sqlengine.catalog.objects import CatalogTable, CatalogView, OpenTable
+from sqlengine.catalog.objects import CatalogTable, CatalogView, EpochNumber, ObjectPath, OpenTable
 from sqlengine.database.binding import Binding, NamedTable
 from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.parse.nodes import FILE_DATABASE
@@ -79,7 +82,13 @@ _ENTRY: Final = (
     "primary_key",
     "overwrite",
     "constants",
+    "as_of",
 )
+
+
+_FIRST: Final = -62_135_596_800_000
+_LAST: Final = 253_402_300_799_999
+"""The first and the last millisecond that a TIMESTAMP has."""
 
 
 class SinkName:
@@ -104,7 +113,7 @@ def table_entry(node: PhysicalNode, opened: Sequence[NamedTable], sink: SinkName
         rows = node.table.rows
         return {"constants": [encode_value(tuple(column.to_pylist())) for column in rows.columns]}
     for named in opened:
-        if str(named.opened.table.path) != node.outside_name:
+        if _title(named.opened) != node.outside_name:
             continue
         found = _again(named, node)
         if found is not None:
@@ -114,6 +123,11 @@ def table_entry(node: PhysicalNode, opened: Sequence[NamedTable], sink: SinkName
         code="E3211",
         hint="the rows that a program gives, and filters that a connector keeps for itself, are in no catalog",
     )
+
+
+def _title(opened: OpenTable) -> str:
+    """What the node that reads a table is called."""
+    return opened.source.title if isinstance(opened.source, PastRows) else str(opened.table.path)
 
 
 def _named(path: Sequence[str], hints: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -142,6 +156,14 @@ def _again(named: NamedTable, node: PhysicalNode) -> dict[str, Any] | None:
     if _pushed(base, filters, limit, node.table.schema.names, asked) != node.table:
         return None
     entry = _named(named.path, named.hints, named.opened.table.path.name)
+    if isinstance(named.moment, EpochNumber):
+        raise FormatError(
+            f"{named.opened.table.path.name} as of {named.moment} cannot stand in a plan",
+            code="E3211",
+            hint="a plan outlives the numbers of epochs: read it FOR SYSTEM_TIME AS OF a timestamp",
+        )
+    if named.moment is not None:
+        entry["as_of"] = named.moment
     if filters:
         entry["filters"] = [encode_value(f) for f in filters]
     if limit is not None:
@@ -189,6 +211,8 @@ class OpenedTables:
         self._live = live
         self.targets: list[CatalogTable] = []
         self.reads: list[tuple[tuple[str, ...], OpenTable]] = []
+        self.past: list[ObjectPath] = []
+        """What is read as of a moment."""
 
     def __call__(self, use: str, name: str, entry: dict[str, Any], schema: Schema) -> Any:
         """The table of a node. Raises Wrong, and CatalogError E1418 for one that is another one now."""
@@ -203,15 +227,25 @@ class OpenedTables:
             raise Wrong("catalog, database and name of a table are wanted").within("path")
         if use == "sink":
             return self._sink(path, hints, entry, schema)
-        found = Binding(self._session, self._session.harness.inserts_follow).resolve(path, None, hints)
+        found = self._found(path, hints, _field(entry, "as_of", int | None, None))
         if isinstance(found, CatalogView):
             raise _changed(name, "it is a view now")
-        if str(found.table.path) != name:
-            raise Wrong(f"it is {found.table.path}, and the node reads {name}").within("path")
+        if _title(found) != name:
+            raise Wrong(f"it is {_title(found)}, and the node reads {name}").within("path")
         self.reads.append((path, found))
+        if "as_of" in entry:
+            self.past.append(found.table.path)
         if use == "lookup":
             return self._lookup(name, found.lookup, schema)
         return self._source(name, found.source, entry, schema)
+
+    def _found(self, path: tuple[str, ...], hints: Mapping[str, str], as_of: int | None) -> OpenTable | CatalogView:
+        binding = Binding(self._session, self._session.harness.inserts_follow)
+        if as_of is None:
+            return binding.resolve(path, None, hints)
+        if not _FIRST <= as_of <= _LAST:
+            raise Wrong("it is a moment, in milliseconds since 1970").within("as_of")
+        return binding.past(path, None, hints, as_of)
 
     def _hints(self, entry: dict[str, Any]) -> dict[str, str]:
         hints = entry.get("hints", {})

@@ -150,6 +150,43 @@ def test_a_job_of_a_database_keeps_its_plan_and_not_the_file(tmp_path: Path, mon
             again.execute_sql("DROP TABLE s")
 
 
+def test_a_job_of_a_plan_keeps_the_past_that_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it would be forgotten by the time at which the database is opened again."""
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    Path("in", "1.csv").write_text("1\n")
+    clock = VirtualClock(1_000_000)
+    with TableEnvironment.create(path="db", clock=clock) as t_env:
+        t_env.execute_script(
+            "CREATE TABLE g (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'csv',"
+            " 'source.monitor-interval' = '1 ms');"
+            "CREATE TABLE s (n BIGINT, f INT);"
+            "CREATE TABLE factors (n INT, f INT) WITH ('history.retention' = '1 min');"
+            "INSERT INTO factors VALUES (1, 10), (2, 20);"
+        )
+        clock.advance_to(1_000_500)
+        t_env.execute_script(
+            "UPDATE factors SET f = 0;"
+            "COMPILE AND EXECUTE PLAN 'plan.json' FOR INSERT INTO s SELECT g.n, f.f FROM g"
+            " JOIN factors FOR SYSTEM_TIME AS OF TO_TIMESTAMP_LTZ(1000100, 3) AS f ON f.n = g.n;"
+        )
+        (job,) = t_env.session.jobs.active()
+        while len(rows(t_env, "s")) < 1:
+            assert not job.done.is_set(), job.failure
+            clock.advance_to(clock.now() + 1)
+        with pytest.raises(SqlEngineError, match="E3211"):
+            epoch = t_env.session.database.shown.epoch
+            t_env.compile_plan_sql(f"INSERT INTO s SELECT n, f FROM factors FOR SYSTEM_TIME AS OF EPOCH {epoch}")
+    clock.advance_to(2_000_000)
+    Path("in", "2.csv").write_text("2\n")
+    with TableEnvironment.create(path="db", clock=clock) as again:
+        (job,) = again.session.jobs.active()
+        while len(rows(again, "s")) < 2:
+            assert not job.done.is_set(), job.failure
+            clock.advance_to(clock.now() + 1)
+        assert rows(again, "s") == [(1, 10), (2, 20)]
+
+
 # --- in Python
 
 
@@ -287,6 +324,31 @@ def test_a_plan_cannot_say_where_a_table_is() -> None:
         plan = json.loads(t_env.compile_plan_sql(SUMS).as_json_string())
         plan["nodes"][0]["table"]["hints"] = {"path": "/etc"}
         with pytest.raises(FormatError, match=r"at nodes\[0\].table.hints.path: a plan cannot say where a table is"):
+            t_env.execute_plan(PlanReference.from_json_string(json.dumps(plan)))
+
+
+@pytest.mark.parametrize(
+    ("moment", "message"),
+    [
+        ("now", r"at nodes\[0\].table.as_of: "),
+        (1 << 62, r"at nodes\[0\].table.as_of: it is a moment"),
+        (0, "the history of .* goes back to"),
+        (
+            1_000_001,
+            r"at nodes\[0\].table.path: it is .* as of 1970-01-01 00:16:40.001, and the node reads .* 00:16:40",
+        ),
+    ],
+)
+def test_a_plan_reads_the_past_that_it_names(moment: object, message: str) -> None:
+    with TableEnvironment.create(clock=(clock := VirtualClock(1_000_000))) as t_env:
+        t_env.execute_sql("CREATE TABLE t (n INT) WITH ('history.retention' = '1 h')")
+        t_env.execute_sql("CREATE TABLE s (n INT)")
+        clock.advance_to(1_000_010)
+        insert = "INSERT INTO s SELECT n FROM t FOR SYSTEM_TIME AS OF TO_TIMESTAMP_LTZ(1000000, 3)"
+        plan = json.loads(t_env.compile_plan_sql(insert).as_json_string())
+        assert plan["nodes"][0]["table"]["as_of"] == 1_000_000
+        plan["nodes"][0]["table"]["as_of"] = moment
+        with pytest.raises(SqlEngineError, match=message):
             t_env.execute_plan(PlanReference.from_json_string(json.dumps(plan)))
 
 
