@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -91,10 +92,20 @@ def _opened(name: str, kind: str, properties: tuple[tuple[str, str | Secret], ..
     return load_catalog(name, type=kind, **plain)
 
 
+def _from_here(address: Address) -> tuple[tuple[str, str | Secret], ...]:
+    """The properties of a catalog, with the whole path of its folder: a program may change its folder meanwhile."""
+    return tuple(
+        (key, os.path.abspath(value))
+        if key == "warehouse" and isinstance(value, str) and "://" not in value and address.type != "rest"
+        else (key, value)
+        for key, value in address.properties
+    )
+
+
 def opened(address: Address) -> Catalog:
     """The catalog of a table; raises ConnectorError E3191. Catalogs stay open."""
     with told(address.place if address.table else address.catalog):
-        return _opened(address.catalog, address.type, address.properties)
+        return _opened(address.catalog, address.type, _from_here(address))
 
 
 def loaded(address: Address) -> Table:

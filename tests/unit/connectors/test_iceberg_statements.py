@@ -114,3 +114,16 @@ def test_the_plan_has_what_was_pushed_down(t_env: TableEnvironment) -> None:
     plan = rows(t_env, "EXPLAIN SELECT v FROM t WHERE id = 3")
     text = "\n".join(str(row[0]) for row in plan)
     assert "id = 3" in text and "w" not in text.split("Physical")[-1].replace("lake.shop", "")
+
+
+def test_a_folder_is_the_one_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        with TableEnvironment.create() as t_env:
+            t_env.execute_sql(
+                "CREATE CATALOG here WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = 'lake')"
+            )
+            t_env.execute_sql("CREATE DATABASE here.db")
+            t_env.execute_sql("CREATE TABLE here.db.t (a INT)")
+        assert (tmp_path / name / "lake" / "db" / "t").is_dir()
