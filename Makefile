@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 
-.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz fuzz-server faults server-kills spark-faults soak bench bench-peers bench-server bench-spark wheel installed clean
+.PHONY: help setup demo pipeline-postgres-to-iceberg pipeline-kafka-to-dashboard pipeline-s3-to-kafka test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz fuzz-server faults server-kills spark-faults soak bench bench-peers bench-server bench-spark wheel installed clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -22,6 +22,15 @@ setup: $(READY)  ## virtual environment with everything
 
 demo: $(READY)   ## the flights example: results as they change, then the final tables
 	$(BIN)/sqlengine run sql_examples/flights/delays.sql
+
+pipeline-postgres-to-iceberg: $(READY) ## changes of PostgreSQL into Iceberg, with the servers that it needs, until Ctrl-C
+	$(BIN)/python -m tests.pipelines postgres_to_iceberg
+
+pipeline-kafka-to-dashboard: $(READY) ## messages of Kafka in a view that is served, with what it needs, until Ctrl-C
+	$(BIN)/python -m tests.pipelines kafka_to_dashboard
+
+pipeline-s3-to-kafka: $(READY) ## files of an object store into Kafka, with what it needs, until Ctrl-C
+	$(BIN)/python -m tests.pipelines s3_to_kafka
 
 test: $(READY)   ## all tests
 	$(BIN)/python -m pytest -n 2
