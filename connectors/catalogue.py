@@ -20,6 +20,7 @@ CONNECTORS = {
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
     "memory": "connectors.memory.refusal:MEMORY",
     "mysql": "connectors.mysql.table:MYSQL",
+    "mqtt": "connectors.mqtt.table:MQTT",
     "nats": "connectors.nats.table:NATS",
     "nexmark": "connectors.nexmark.table:NEXMARK",
     "opensearch": "connectors.elastic.table:OPENSEARCH_TABLES",

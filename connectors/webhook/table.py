@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.formats.message_rows import MessageRows
-from connectors.formats.message_table import RowsOfMessages, format_prefixes, message_format
+from connectors.formats.message_table import format_prefixes, message_format
+from connectors.kit.journal import Message, opened_journal
+from connectors.kit.journal_reading import ENDS, KEEP, SPOOL, SPOOL_SIZE, STARTS, journal_rows, spool_of
 from connectors.kit.prefetch import Fetched, PrefetchingReader
 from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
-from connectors.webhook.journal import Message, Position, opened_journal
 from connectors.webhook.listening import Listening, Route, routed
 from runtime.core.changelog import ChangelogMode
-from runtime.core.errors import ConnectorError, OptionError
-from runtime.core.options import bool_option, duration_option, text_option
+from runtime.core.errors import OptionError
+from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Schema
 from runtime.core.secrets import Secret
 from runtime.core.types import BIGINT, STRING, timestamp_ltz
@@ -44,24 +45,12 @@ TOKEN = text_option(
 )
 CERTIFICATE = text_option("ssl-certificate-path", "", "the file of the certificate (PEM), for TLS")
 KEY = text_option("ssl-key-path", "", "the file of its key (PEM), when it is another one")
-SPOOL = text_option("spool.path", "", "the folder, of this table alone, where what came is kept")
-KEEP = duration_option(
-    "spool.keep-time", 7 * 86_400_000, "how long what came is kept, and the keys of repeats are known"
-)
-MOST = text_option("spool.max-size", "10 gb", "more is not taken: senders are told to come later")
 HEADER = text_option(
     "idempotency.header", "Idempotency-Key", "has the key of a request; one that is known is not taken twice"
 )
 NEEDS = bool_option("idempotency.required", False, "whether requests without a key are refused")
-STARTS = text_option("scan.startup.mode", "earliest", "where reading begins, of what is kept", ("earliest", "latest"))
-ENDS = text_option(
-    "scan.bounded.mode",
-    "unbounded",
-    "'latest': reading ends with what is there when it begins, and nothing is listened to",
-    ("unbounded", "latest"),
-)
 OPTIONS = (
-    LISTEN, ROUTE, TOKEN, CERTIFICATE, KEY, SPOOL, KEEP, MOST, HEADER, NEEDS, STARTS, ENDS, FORMAT, MAX_RECORD,
+    LISTEN, ROUTE, TOKEN, CERTIFICATE, KEY, SPOOL, KEEP, SPOOL_SIZE, HEADER, NEEDS, STARTS, ENDS, FORMAT, MAX_RECORD,
 )  # fmt: skip
 METADATA = {
     "number": BIGINT.not_null(),
@@ -70,8 +59,6 @@ METADATA = {
 }
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
 _ROUTE = re.compile(r"/[A-Za-z0-9._~/-]*")
-_WAIT_SECONDS = 0.1
-_SHOWN = 160
 
 
 @dataclass(frozen=True)
@@ -155,35 +142,7 @@ def _read(table: WebhookTable, position: Any, stop: threading.Event) -> Iterator
             journal.has_room, journal.append,
         )  # fmt: skip
         with nullcontext() if table.bounded else routed(table.listening, route):
-            if position is None:
-                at = journal.end if table.starts == "latest" else journal.begin
-                end = journal.end.number if table.bounded else None
-                # Where reading begins, and ends, is settled before anything is read.
-                yield Fetched(None, [journal.id, at.saved(), end])
-            else:
-                known, saved, end = position
-                at = Position(*map(int, saved))
-                if known != journal.id:
-                    raise ConnectorError(
-                        f"{table.place()}: {table.folder} was made anew since the checkpoint",
-                        code="E3252",
-                        hint="bring the folder back, or begin anew",
-                    )
-            decode = RowsOfMessages(table)
-            while not stop.is_set() and (end is None or at.number < end):
-                messages, at = journal.read(at)
-                if end is not None:
-                    messages = [m for m in messages if m.number < end]
-                if not messages:
-                    yield Fetched(None, [journal.id, at.saved(), end])
-                    journal.wait(at, _WAIT_SECONDS)
-                    continue
-                rows, rejected = decode(
-                    pa.array([m.body for m in messages], pa.large_binary()),
-                    functools.partial(_metadata, messages),
-                    lambda number, found=messages: found[number].number,
-                )
-                yield Fetched(rows, [journal.id, at.saved(), end], rejected)
+            yield from journal_rows(table, journal, position, stop, list, _metadata)
 
 
 def _metadata(messages: Sequence[Message], key: str) -> pa.Array:
@@ -223,17 +182,13 @@ def _is_loopback(host: str) -> bool:
 def _table(request: TableRequest) -> WebhookTable:
     """The table that options describe; raises OptionError and UnsupportedError."""
     options = TableOptions(request.options, "connector 'webhook'", OPTIONS, format_prefixes(request))
-    folder, route = options.required(SPOOL), options.get(ROUTE)
+    folder, keep, most = spool_of(options)
+    route = options.get(ROUTE)
     if _ROUTE.fullmatch(route) is None:
         raise OptionError("option 'route' is no path", hint="such as '/orders'")
-    if "://" in folder:
-        raise OptionError("option 'spool.path' is a folder of this machine", hint="such as '/var/lib/shop/orders'")
     header = options.get(HEADER)
     if re.fullmatch(r"[A-Za-z0-9-]+", header) is None:
         raise OptionError("option 'idempotency.header' is no name of a header", hint="such as 'Idempotency-Key'")
-    keep = options.get(KEEP)
-    if keep <= 0:
-        raise OptionError("option 'spool.keep-time' is more than 0", hint="such as '7 d'")
     return WebhookTable(
         request.schema,
         request.primary_key,
@@ -244,8 +199,8 @@ def _table(request: TableRequest) -> WebhookTable:
         route,
         options.secret(TOKEN),
         folder,
-        keep / 1000,
-        memory_limit(options, MOST),
+        keep,
+        most,
         header,
         options.get(NEEDS),
         options.get(STARTS).lower(),

@@ -221,6 +221,7 @@ def test_the_page_of_guarantees_says_what_sinks_promise(tmp_path: Path) -> None:
         "upsert-kafka": sink("upsert-kafka", SCHEMA, {**broker, **formats}, primary_key=("a",)),
         "elasticsearch-7": sink("elasticsearch-7", SCHEMA, {"hosts": "http://h", "index": "a"}),
         "opensearch": sink("opensearch", SCHEMA, {"hosts": "http://h", "index": "a"}),
+        "mqtt": sink("mqtt", SCHEMA, {"url": "mqtt://h", "topic": "t", "format": "json"}),
         "http": sink("http", SCHEMA, {"url": "https://h/", "format": "json"}),
         "print": sink("print", SCHEMA, {}),
         "blackhole": sink("blackhole", SCHEMA, {}),

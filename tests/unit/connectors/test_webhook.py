@@ -16,7 +16,7 @@ from connector_tables import REGISTRY
 
 from connectors.formats.message_rows import encoded_messages
 from connectors.http.client import Client, Way
-from connectors.webhook.journal import Journal, opened_journal
+from connectors.kit.journal import Journal, opened_journal
 from connectors.webhook.table import WebhookTable
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, SqlEngineError, UnavailableError
@@ -64,7 +64,7 @@ class TestSource(SourceContract):
 
     @pytest.fixture
     def table(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebhookTable:
-        monkeypatch.setattr("connectors.webhook.journal._FILE", 300)
+        monkeypatch.setattr("connectors.kit.journal._FILE", 300)
         return filled(tmp_path / "spool", SCHEMA, [(i, None if i % 3 == 0 else f"n{i}") for i in range(40)])
 
     @pytest.fixture
@@ -179,7 +179,7 @@ def test_a_full_folder_and_a_full_disk_say_later(hook: Callable[..., Hook], monk
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("connectors.webhook.journal.os.fdatasync", full)
+        patched.setattr("connectors.kit.journal.os.fdatasync", full)
         assert there.post(b'{"id": 2}', Idempotency_Key="k") == 503
     assert there.post(b'{"id": 2}', Idempotency_Key="k") == 200
     assert there.post(b'{"id": 3}' + b" " * 60) == 503

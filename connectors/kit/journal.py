@@ -158,6 +158,11 @@ class Journal:
         with self._grown:
             return Position(self._files[0].first, self._files[0].first, 0)
 
+    def files(self) -> list[Position]:
+        """Where each file begins."""
+        with self._grown:
+            return [Position(file.first, file.first, 0) for file in self._files]
+
     def wait(self, position: Position, seconds: float) -> None:
         """Until there is something behind a position, or so long."""
         with self._grown:

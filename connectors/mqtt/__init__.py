@@ -1,0 +1,1 @@
+"""Messages of MQTT: kept before they are acknowledged, and sent."""

@@ -1,0 +1,169 @@
+"""A server of MQTT (Mosquitto), started when a test first asks for it, with a topic for each test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paho.mqtt.client as paho
+import pytest
+
+from tests.server.debian import debian_program
+
+__all__ = ["PASSWORD", "MosquittoServer", "mosquitto", "mosquitto_server", "running_mosquitto"]
+
+PASSWORD = "quite another secret"
+_numbers = itertools.count(1)
+_CONFIG = """
+listener {port} 127.0.0.1
+allow_anonymous false
+password_file {folder}/users
+acl_file {folder}/rights
+persistence true
+persistence_location {folder}/
+max_inflight_messages 0
+max_queued_messages 0
+"""
+_RIGHTS = "user test\ntopic readwrite #\nuser other\ntopic readwrite other/#\n"
+
+
+@dataclass
+class MosquittoServer:
+    """A server that may be stopped and started again at its port; it keeps sessions."""
+
+    folder: Path
+    port: int
+    topic: str = ""
+    """Of a test."""
+    _process: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    @property
+    def options(self) -> str:
+        """What a table says in WITH."""
+        return f"'connector' = 'mqtt', 'url' = '{self.url}', 'username' = 'test', 'password' = '{PASSWORD}'"
+
+    def publish(self, topic: str, *messages: bytes, qos: int = 1, retain: bool = False) -> None:
+        """With another client."""
+        client = self._client()
+        try:
+            for message in messages:
+                client.publish(topic, message, qos, retain).wait_for_publish(20)
+        finally:
+            client.disconnect()
+            client.loop_stop()
+
+    def publish_at_once(self, topic: str, messages: Sequence[bytes]) -> None:
+        """Of QoS 2, without waiting for each; returns when the server has all."""
+        client = self._client()
+        try:
+            for sent in [client.publish(topic, message, 2) for message in messages]:
+                sent.wait_for_publish(60)
+        finally:
+            client.disconnect()
+            client.loop_stop()
+
+    @contextmanager
+    def listening(self, topic: str) -> Iterator[list[paho.MQTTMessage]]:
+        """What comes meanwhile, of QoS 2."""
+        found: list[paho.MQTTMessage] = []
+        subscribed: list[bool] = []
+        client = self._client()
+        client.on_message = lambda _client, _data, message: found.append(message)
+        client.on_subscribe = lambda *_: subscribed.append(True)
+        client.subscribe(topic, 2)
+        until = time.monotonic() + 20
+        while not subscribed and time.monotonic() < until:
+            time.sleep(0.002)
+        try:
+            yield found
+        finally:
+            client.disconnect()
+            client.loop_stop()
+
+    def _client(self) -> paho.Client:
+        client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+        client.username_pw_set("test", PASSWORD)
+        client.connect("127.0.0.1", self.port)
+        client.loop_start()
+        return client
+
+    def start(self) -> None:
+        """Returns when it listens."""
+        command = [debian_program("mosquitto", folders="/usr/sbin"), "-c", str(self.folder / "mosquitto.conf")]
+        self._process[:] = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+        until = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                assert time.monotonic() < until and self._process[0].poll() is None
+                time.sleep(0.01)
+
+    def stop(self) -> None:
+        """It writes what it keeps."""
+        for process in self._process:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Nobody answers meanwhile."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+
+
+@contextmanager
+def running_mosquitto() -> Iterator[MosquittoServer]:
+    """A new server."""
+    with tempfile.TemporaryDirectory(prefix="mosquitto-", ignore_cleanup_errors=True) as name, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        folder, port = Path(name), free.getsockname()[1]
+        free.close()
+        if os.geteuid() == 0:
+            # As root it becomes a user of its own, who must be able to write there.
+            folder.chmod(0o777)
+        (folder / "mosquitto.conf").write_text(_CONFIG.format(port=port, folder=folder))
+        (folder / "rights").write_text(_RIGHTS)
+        users = folder / "users"
+        users.write_text(f"test:{PASSWORD}\nother:{PASSWORD}\n")
+        debian_program("mosquitto", folders="/usr/sbin")
+        subprocess.run([debian_program("mosquitto_passwd", "mosquitto"), "-U", str(users)], check=True)
+        for path in folder.iterdir():
+            path.chmod(0o644)
+        server = MosquittoServer(folder, port)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def mosquitto_server() -> Iterator[MosquittoServer]:
+    """The server of this process."""
+    with running_mosquitto() as server:
+        yield server
+
+
+@pytest.fixture
+def mosquitto(mosquitto_server: MosquittoServer) -> MosquittoServer:
+    """The server with a topic of its own."""
+    known = mosquitto_server
+    return MosquittoServer(known.folder, known.port, f"test{next(_numbers)}", known._process)
