@@ -17,6 +17,7 @@ CONNECTORS = {
     "iceberg": "connectors.iceberg.table:ICEBERG",
     "jdbc": "connectors.jdbc.table:JDBC",
     "kafka": "connectors.kafka.table:KAFKA",
+    "kinesis": "connectors.kinesis.table:KINESIS",
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
     "memory": "connectors.memory.refusal:MEMORY",
     "mysql": "connectors.mysql.table:MYSQL",

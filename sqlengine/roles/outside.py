@@ -25,6 +25,9 @@ _HOST_KEY = re.compile(
     r"(?:^|[.-])(?:url|uri|urls|hosts?|hostname|servers|bootstrap\.servers|endpoint|endpoints|brokers?|address|nodes)$"
 )
 
+_SERVICE = re.compile(r"arn:aws[a-z-]*:([a-z]+):([a-z0-9-]+):")
+"""Of AWS, in a region: where no other address is given it is reached at that of the region."""
+
 
 def whole_path(path: str) -> str:
     """A path as privileges have it: of a file of this machine without `..`, `~` and symbolic links; of an object store without
@@ -70,6 +73,8 @@ def hosts_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                         key,
                         part.rpartition(":")[0].strip("[]").lower() if re.search(r":\d+$", part) else part.lower(),
                     )
+        elif (found := _SERVICE.match(value)) is not None and not options.get("aws.endpoint"):
+            yield key, f"{found[1]}.{found[2]}.amazonaws.com"
 
 
 class Outside:

@@ -222,6 +222,9 @@ def test_the_page_of_guarantees_says_what_sinks_promise(tmp_path: Path) -> None:
         "elasticsearch-7": sink("elasticsearch-7", SCHEMA, {"hosts": "http://h", "index": "a"}),
         "opensearch": sink("opensearch", SCHEMA, {"hosts": "http://h", "index": "a"}),
         "mqtt": sink("mqtt", SCHEMA, {"url": "mqtt://h", "topic": "t", "format": "json"}),
+        "kinesis": sink(
+            "kinesis", SCHEMA, {"stream.arn": "arn:aws:kinesis:eu-west-1:123456789012:stream/s", "format": "json"}
+        ),
         "http": sink("http", SCHEMA, {"url": "https://h/", "format": "json"}),
         "print": sink("print", SCHEMA, {}),
         "blackhole": sink("blackhole", SCHEMA, {}),
