@@ -9,7 +9,7 @@ with counts, which is made when the first change comes, and again when the conte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -17,12 +17,16 @@ import pyarrow as pa
 
 from runtime.core.changelog import DELETE, INSERT, ChangelogBatch
 from runtime.core.errors import ExpressionError
-from runtime.core.schema import Schema
+from runtime.core.schema import Field, Schema
+from runtime.expr.cast.text import to_text
 from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.state.keyed import KeyIndex
 
 __all__ = ["BrokenConstraint", "CheckRule", "ConstrainedTable", "TableRules", "UniqueRule"]
+
+_SHOWN = 60
+"""Characters of a value in a message."""
 
 
 class BrokenConstraint(ExpressionError):
@@ -75,7 +79,7 @@ class CheckRule:
         row = rows.slice(int(np.flatnonzero(broken)[0]), 1)
         raise _broken(
             f'a row of {table.name} breaks the constraint "{self.name}", CHECK ({self.text}): '
-            f"{_shown(table.schema.names, row)}",
+            f"{_shown(table.schema, row)}",
             "E2024",
             "give other values, or DROP CONSTRAINT",
             self.name,
@@ -128,8 +132,9 @@ class UniqueRule:
             raise self._twice(table, pa.RecordBatch.from_arrays(index.columns(twice[:1]), names=names), "have")
 
     def _twice(self, table: ConstrainedTable, row: pa.RecordBatch, verb: str) -> BrokenConstraint:
+        shown = _shown((table.schema[p] for p in self.positions), row)
         return _broken(
-            f'several rows of {table.name} {verb} {_shown(row.schema.names, row)}, against the constraint "{self.name}", '
+            f'several rows of {table.name} {verb} {shown}, against the constraint "{self.name}", '
             f"UNIQUE ({', '.join(row.schema.names)})",
             "E2025",
             "give other values, or UPDATE the row that is there",
@@ -245,8 +250,14 @@ def net_of(table: ConstrainedTable, changes: ChangelogBatch) -> ChangelogBatch:
     return ChangelogBatch(rows.take(pa.array(often)), np.where(net[often] > 0, INSERT, DELETE).astype(np.int8))
 
 
-def _shown(names: Sequence[str], row: pa.RecordBatch) -> str:
-    return ", ".join(f"{name} = {column[0].as_py()}" for name, column in zip(names, row.columns, strict=True))
+def _shown(fields: Iterable[Field], row: pa.RecordBatch) -> str:
+    """A row for a message: its values as CAST writes them, long ones cut."""
+    parts: list[str] = []
+    for field, column in zip(fields, row.columns, strict=True):
+        text = to_text(column, field.type, "UTC")[0].as_py()
+        text = "NULL" if text is None else text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        parts.append(f"{field.name} = {text}")
+    return ", ".join(parts)
 
 
 def _broken(message: str, code: str, hint: str, constraint: str, table: ConstrainedTable) -> BrokenConstraint:
