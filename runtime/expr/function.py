@@ -264,6 +264,10 @@ class AggregateFunction:
     empty: Any = None
     deterministic: bool = True
     overflows: Overflows | None = None
+    trial: ScalarFunction | None = None
+    """Fails for the arguments for which `accumulate` fails on an empty accumulator; else TRUE. It rejects rows."""
+    rejects: bool = False
+    """Whether rows for which the trial fails are rejected whatever the option says."""
     accumulator: Callable[[Any], Any] | None = None
     """Makes the state of a call (an `AggregateSpec`) of a function that the engine does not know by name."""
     for_job: Callable[[Any], Any] | None = None
@@ -416,6 +420,8 @@ def register_everywhere(name: str, declare: Callable[[str], AnyFunction], *, alw
     function = _EVERYWHERE[key] = declare(key)
     if isinstance(function, ScalarFunction) and not function.rejects and not always_fails:
         _EVERYWHERE[key + REJECTING] = replace(function, name=key + REJECTING, rejects=True)
+    if isinstance(function, AggregateFunction) and function.trial is not None and not always_fails:
+        _EVERYWHERE[key + REJECTING] = replace(function.trial, name=key + REJECTING, rejects=True)
     return function
 
 
@@ -423,6 +429,12 @@ def rejecting(function: ScalarFunction) -> ScalarFunction:
     """The form of a program's function that rejects the rows for which it fails; any other one as it is."""
     found = _EVERYWHERE.get(function.name.upper() + REJECTING)
     return found if isinstance(found, ScalarFunction) else function
+
+
+def trial_of(function: AggregateFunction) -> ScalarFunction | None:
+    """The function that rejects the rows which a program's aggregate cannot take in; None for one that has none."""
+    found = _EVERYWHERE.get(function.name.upper() + REJECTING)
+    return found if isinstance(found, ScalarFunction) else None
 
 
 def any_made_by_program() -> bool:

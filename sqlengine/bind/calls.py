@@ -30,7 +30,7 @@ from runtime.expr.nullability import aggregate_type
 from sqlengine.bind.aggregate_parts import aggregate_parts, argument, input_order, resolved_arguments
 from sqlengine.bind.coerce import as_boolean, unify
 from sqlengine.bind.construct import row_of
-from sqlengine.bind.functions import find_function, meant
+from sqlengine.bind.functions import accepted, find_function, meant
 from sqlengine.bind.operators import comparison, conjunction, scalar_call
 from sqlengine.bind.session import Clause, ExpressionRules
 from sqlengine.parse.nodes import DefaultArg, FunctionCall, JsonFunction, NamedArg
@@ -202,6 +202,7 @@ def _aggregate(binder: ExpressionRules, tree: exp.Expr) -> Expr:
     assert isinstance(function, AggregateFunction)
     of_some_row = clause.never_empty and condition is None
     result = aggregate_type(function, [a.type for a in args], result, of_some_row=of_some_row)
+    condition = accepted(binder, function, args, condition, parts.span)
     return AggregateCall(function.name.upper(), args, result, parts.distinct, condition, order_by, span=parts.span)
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from runtime.core.errors import BindError, Span
 from runtime.core.rooms import Room
+from runtime.core.types import BOOLEAN
 from runtime.expr.function import (
+    AggregateFunction,
     FunctionRegistry,
     ProcessFunction,
     ScalarFunction,
     ValueFunction,
     rejecting,
     shown_name,
+    trial_of,
 )
+from runtime.expr.nodes import Case, Expr, Literal
 from sqlengine.bind.habits import FUNCTIONS
+from sqlengine.bind.operators import scalar_function
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.options.functions import ON_ERROR
 from sqlengine.parse.nodes import FunctionCall
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 else:
     _other_names = Room("sqlengine.bind.other_names")
 
-__all__ = ["find_function", "meant"]
+__all__ = ["accepted", "find_function", "meant"]
 
 
 def find_function(binder: ExpressionRules, name: str, span: Span | None) -> ValueFunction:
@@ -54,6 +60,25 @@ def find_function(binder: ExpressionRules, name: str, span: Span | None) -> Valu
     if isinstance(found, ScalarFunction) and binder.env.context.options.get(ON_ERROR).lower() == "reject":
         return rejecting(found)
     return found
+
+
+def accepted(
+    binder: ExpressionRules,
+    function: AggregateFunction,
+    args: Sequence[Expr],
+    condition: Expr | None,
+    span: Span | None,
+) -> Expr | None:
+    """The condition of an aggregate over rows that it can take in. Where rows are to be rejected that a program's function
+    fails for, the condition tries each row, and the projection below rejects the whole row."""
+    context = binder.env.context
+    trial = trial_of(function) if function.trial is not None and args else None
+    if trial is None or not (function.rejects or context.options.get(ON_ERROR).lower() == "reject"):
+        return condition
+    tried = scalar_function(context.functions, trial.name, args, span)
+    if condition is None:
+        return tried
+    return Case(((condition, tried),), Literal(False, BOOLEAN.not_null()), BOOLEAN)
 
 
 def meant(call: FunctionCall, functions: FunctionRegistry) -> exp.Expr:

@@ -17,6 +17,7 @@ from runtime.expr.nodes import Cast, Expr, Frame, FrameBound, FrameExclusion, Li
 from runtime.expr.nullability import aggregate_type, cast_type
 from sqlengine.bind.aggregate_parts import aggregate_parts, resolved_arguments
 from sqlengine.bind.coerce import as_boolean
+from sqlengine.bind.functions import accepted
 from sqlengine.bind.session import Clause, ExpressionRules
 from sqlengine.bind.sort_keys import sort_key
 from sqlengine.parse.spans import span_of
@@ -112,6 +113,7 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
     if isinstance(function, AggregateFunction):
         of_some_row = condition is None and _holds_current_row(frame)
         result = aggregate_type(function, [a.type for a in args], result, of_some_row=of_some_row)
+        condition = accepted(binder, function, args, condition, span)
     return WindowCall(
         function.name.upper(), args, result, partition, order, frame, parts.distinct, condition, span=span
     )

@@ -20,15 +20,16 @@ from runtime.core.errors import UnsupportedError
 from runtime.core.types import DataType
 from runtime.eval.aggregates.accumulator import Accumulator, ColumnAccumulator, TableAccumulator
 from runtime.eval.aggregates.value_bag import ValueBag
+from runtime.expr.function import EvalContext, Value
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
 from sqlengine.api.rows import python_values
 from sqlengine.user_functions.limits import Mark, TimeLimit
 from sqlengine.user_functions.opened import plain
 from sqlengine.user_functions.saved_objects import SavedObjects
-from sqlengine.user_functions.scalar import VECTORS, as_column, called, each_row, limited
+from sqlengine.user_functions.scalar import VECTORS, as_column, as_rows, called, each_row, limited, rows_of
 
-__all__ = ["ObjectAccumulator", "ReplayedAccumulator", "fold_rows", "fold_vectors"]
+__all__ = ["ObjectAccumulator", "ReplayedAccumulator", "fold_rows", "fold_vectors", "trial_calls"]
 
 GroupFunction = Callable[[list[pa.Array]], Any]
 """The value of a group from the columns of its rows, in order of arrival."""
@@ -124,6 +125,21 @@ class ObjectAccumulator(ColumnAccumulator):
         for slot, saved in zip(slots.tolist(), columns[0].to_pylist(), strict=True):
             if saved is not None:
                 self._objects[slot] = self._saving.loads(saved)
+
+
+def trial_calls(name: str, function: Any, limit: TimeLimit | None) -> Callable[..., Value]:
+    """An evaluation that is TRUE for each row that `accumulate` takes in, and fails for the others: with an accumulator of
+    the row's own (SQL forces rows one by one)."""
+
+    def accumulates(*row: Any) -> bool:
+        function.accumulate(function.create_accumulator(), *row)
+        return True
+
+    def evaluate(context: EvalContext, *args: Value) -> Value:
+        values = each_row(name, accumulates, rows_of(args, context), limit, context.failed)
+        return as_rows(name, values, context.result_type, context.failed)
+
+    return evaluate
 
 
 class ReplayedAccumulator(TableAccumulator):

@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any
 from runtime.core.errors import OptionError, TypeMismatchError
 from runtime.core.options import Options
 from runtime.core.rooms import Room
-from runtime.core.types import DataType, array
+from runtime.core.types import BOOLEAN, DataType, array
 from runtime.expr.function import AggregateFunction, AnyFunction, Nulls, ScalarFunction, Signature
 from runtime.expr.job_functions import FunctionJob
 from runtime.plan.nodes import AggregateSpec
 from sqlengine.options.functions import TIMEOUT
-from sqlengine.user_functions.aggregate import ObjectAccumulator, ReplayedAccumulator, fold_rows, fold_vectors
+from sqlengine.user_functions.aggregate import (
+    ObjectAccumulator,
+    ReplayedAccumulator,
+    fold_rows,
+    fold_vectors,
+    trial_calls,
+)
 from sqlengine.user_functions.limits import TimeLimit
 from sqlengine.user_functions.opened import opened, opened_for
 from sqlengine.user_functions.scalar import row_calls, vector_calls
@@ -265,6 +271,8 @@ def _declared(
 ) -> Declare:
     accumulator, for_job = given.made(evaluation)
 
+    trial = None if keeps_values else _trial(given)
+
     def declare(key: str) -> AnyFunction:
         return AggregateFunction(
             name=key,
@@ -274,11 +282,33 @@ def _declared(
             keeps_values=keeps_values,
             order_sensitive=True,
             deterministic=given.deterministic,
+            trial=trial,
+            rejects=bool(given.rejects),
             accumulator=accumulator,
             for_job=for_job,
         )
 
     return declare
+
+
+def _trial(given: Given) -> ScalarFunction:
+    """Whether `accumulate` takes in a row. It is asked with an accumulator of its own, so that one which holds others is
+    not left half changed."""
+
+    def evaluation(function: Any, options: Options) -> Any:
+        return trial_calls(given.name, function, given.limit(options))
+
+    evaluate, for_job = given.made(evaluation)
+    return ScalarFunction(
+        name=given.name,
+        signatures=(signature(given.function.accumulate, given.inputs, BOOLEAN, skip=1),),
+        document=given.document("aggregate"),
+        evaluate=evaluate,
+        nulls=Nulls.MAYBE,
+        deterministic=given.deterministic,
+        can_fail=True,
+        for_job=for_job,
+    )
 
 
 _KINDS: dict[str, Callable[[Given], Declare]] = {

@@ -276,10 +276,9 @@ def _decorated(
     _one_of("func_type", func_type, ("general", "arrow", "numpy", "pandas"))
     if on_error is not None:
         _one_of("on_error", on_error, ("fail", "reject"))
-        if "aggregate" in kind:
+        if kind == "aggregate" and func_type != "general":
             raise OptionError(
-                f"{'an' if kind == 'aggregate' else 'a'} {kind} function has no on_error: a call that fails may have "
-                "changed its accumulator",
+                "an aggregate function of columns has no on_error: it is called for a group, and not for a row",
                 code="E1512",
                 hint="check the values in a scalar function with on_error, and aggregate what it gives",
             )

@@ -32,7 +32,7 @@ else:
     _asynchronous = Room("sqlengine.user_functions.asynchronous")
     _objects = Room("sqlengine.user_functions.objects")
 
-__all__ = ["as_column", "as_rows", "called", "columns_of", "each_row", "row_calls", "vector_calls"]
+__all__ = ["as_column", "as_rows", "called", "columns_of", "each_row", "row_calls", "rows_of", "vector_calls"]
 
 
 def row_calls(
