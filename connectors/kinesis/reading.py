@@ -27,7 +27,7 @@ from runtime.core.types import STRING, timestamp_ltz
 if TYPE_CHECKING:
     from connectors.kinesis.table import KinesisTable
 
-__all__ = ["METADATA", "listed_shards", "read_shard"]
+__all__ = ["METADATA", "first_position", "listed_shards", "read_shard"]
 
 METADATA = {
     "timestamp": timestamp_ltz(3).not_null(),
@@ -54,16 +54,16 @@ def listed_shards(table: KinesisTable) -> list[Any]:
     return sorted(found, key=lambda shard: shard["ShardId"])
 
 
+def first_position(begin: int) -> dict[str, Any]:
+    """Where reading begins: milliseconds since 1970, 0 for the oldest record."""
+    return {"after": None, "begin": begin, "seen": _now()}
+
+
 def read_shard(
-    table: KinesisTable, shard: str, begin: int | None, waits: Callable[[], bool], position: Any, stop: threading.Event
+    table: KinesisTable, shard: str, waits: Callable[[], bool], position: Any, stop: threading.Event
 ) -> Iterator[Fetched]:
-    """See `Fetching`. `begin`: see the module; `waits`: whether a shard before it has rows that were not given yet."""
-    if position is None:
-        at: dict[str, Any] = {"after": None, "begin": begin, "seen": _now()}
-        # Where reading begins is settled before anything is read.
-        yield Fetched(None, dict(at))
-    else:
-        at = dict(position)
+    """See `Fetching`. `waits`: whether a shard before it has rows that were not given yet."""
+    at: dict[str, Any] = dict(position)
     _check(table, shard, at)
     while waits():
         if stop.wait(_PARENT_SECONDS):

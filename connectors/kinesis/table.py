@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 import time
 import weakref
@@ -14,12 +15,13 @@ from typing import Any
 from connectors.databases.writing import EpochWriter
 from connectors.formats.message_table import format_prefixes, message_format
 from connectors.kinesis.address import ADDRESS_OPTIONS, Address, read_address
-from connectors.kinesis.reading import METADATA, listed_shards, read_shard
+from connectors.kinesis.reading import METADATA, first_position, listed_shards, read_shard
 from connectors.kinesis.sending import KinesisRecords
 from connectors.kit.prefetch import PrefetchingReader
 from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
 from runtime.core.changelog import ChangelogMode
-from runtime.core.errors import OptionError
+from runtime.core.errors import OptionError, SqlEngineError
+from runtime.core.logs import connector_log
 from runtime.core.options import bool_option, duration_option, int_option, text_option
 from runtime.core.retries import Retries
 from runtime.core.schema import Schema
@@ -148,9 +150,19 @@ class KinesisTable:
     def splits(self) -> list[Split]:
         """The shards, as they were listed last; parents first."""
         known, now = self.known, time.monotonic()
-        if known.listed is None or now - known.listed > self.discovery:
+        if known.listed is None:
             known.shards, known.listed = listed_shards(self), now
+        elif now - known.listed > self.discovery and not self.bounded:
+            known.listed = now
+            threading.Thread(target=self._list, name=f"shards of {self.name}", daemon=True).start()
         return [Split(shard["ShardId"]) for shard in known.shards]
+
+    def _list(self) -> None:
+        """In the background. What does not answer now is asked at the next time."""
+        try:
+            self.known.shards = listed_shards(self)
+        except SqlEngineError as error:
+            connector_log(__name__).failure(f"shards of {self.place()} cannot be listed", error, logging.WARNING)
 
     def refresh_splits(self) -> None:
         """See `SupportsSplitRefresh`."""
@@ -166,10 +178,12 @@ class KinesisTable:
         job, before = id(context), self._before(split.id)
         reader = PrefetchingReader(
             f"{self.place()}, {split.id}",
-            functools.partial(read_shard, self, split.id, begin, lambda: self.known.is_read(job, before)),
+            functools.partial(read_shard, self, split.id, lambda: self.known.is_read(job, before)),
             context,
             bounded=self.bounded,
         )
+        # Where reading begins is settled before anything is saved: on a restart LATEST would be another moment.
+        reader.seek({"at": first_position(begin), "rows": 0})
         with self.known.lock:
             self.known.readers[reader] = (job, split.id)
         return reader

@@ -68,25 +68,31 @@ def filled(there: Cluster, schema: Schema, rows: list[tuple[Any, ...]]) -> Elast
     return table
 
 
+@pytest.fixture
+def opensearch() -> Iterator[Cluster]:
+    with cluster("opensearch") as found:
+        yield found
+
+
 class TestSource(SourceContract):
     connectors = ("elasticsearch-7", "opensearch")
     types = TYPES
 
     @pytest.fixture
-    def table(self, there: Cluster) -> ElasticTable:
-        filled(there, SCHEMA, [(i, None if i % 3 == 0 else f"n{i}") for i in range(14)])
-        return table_of(there, key=(), **{"scan.page-size": "4"})
+    def table(self, opensearch: Cluster) -> ElasticTable:
+        filled(opensearch, SCHEMA, [(i, None if i % 3 == 0 else f"n{i}") for i in range(14)])
+        return table_of(opensearch, key=(), **{"scan.page-size": "4"})
 
     @pytest.fixture
-    def holding(self, there: Cluster) -> Callable[[Schema, list[tuple[Any, ...]]], ElasticTable]:
-        return lambda schema, rows: filled(there, schema, rows)
+    def holding(self, opensearch: Cluster) -> Callable[[Schema, list[tuple[Any, ...]]], ElasticTable]:
+        return lambda schema, rows: filled(opensearch, schema, rows)
 
     @pytest.fixture
-    def away(self, there: Cluster) -> Callable[[], AbstractContextManager[ElasticTable]]:
+    def away(self, opensearch: Cluster) -> Callable[[], AbstractContextManager[ElasticTable]]:
         @contextmanager
         def nobody() -> Iterator[ElasticTable]:
-            there.web.answer = lambda request: Reply(503)
-            yield table_of(there)
+            opensearch.web.answer = lambda request: Reply(503)
+            yield table_of(opensearch)
 
         return nobody
 
@@ -101,7 +107,7 @@ class TestByKey(SinkContract):
         (ElasticCommits, "_keep"),
         (ElasticDocuments, "_bulk"),
     )
-    seeds = 2
+    seeds = 1
 
     @pytest.fixture
     def make(self, elastic: Cluster) -> Callable[[random.Random], SinkCase]:
@@ -131,7 +137,7 @@ class TestByKey(SinkContract):
 class TestWithoutKey(SinkContract):
     connectors = ("elasticsearch-7", "opensearch")
     steps = ((ElasticCommits, "commit"), (ElasticCommits, "_write_rows"))
-    seeds = 2
+    seeds = 1
 
     @pytest.fixture
     def make(self, elastic: Cluster) -> Callable[[random.Random], SinkCase]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from connectors.kinesis.address import client_of
 from connectors.kinesis.sending import KinesisRecords
 from connectors.kinesis.table import KinesisTable
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import AccessError, ConnectorError, FormatError, SqlEngineError
+from runtime.core.errors import AccessError, ConnectorError, FormatError, SqlEngineError, UnavailableError
 from runtime.core.options import Options
 from runtime.core.schema import Schema
 from runtime.core.types import INT, STRING
@@ -161,8 +162,7 @@ def test_a_shard_that_appears_is_read_from_its_beginning(
     put(stream, 1)
     table = table_of(stream, **{"scan.bounded.mode": "unbounded", "source.init.position": "LATEST"})
     job = Reading(table)
-    while not any(reader.position()["at"] for reader in job.open.values()):
-        job.poll()
+    assert all(reader.position()["at"]["begin"] for reader in job.open.values()), "settled before it is polled"
     put(stream, 2)
     found = job.until(1)
     stream.split(0)
@@ -216,6 +216,25 @@ def test_malformed_records_are_told(stream: KinesisStream) -> None:
     stream.put(("a", b"no json"))
     with pytest.raises(FormatError, match="message 1"):
         rows_of(table_of(stream))
+
+
+def test_shards_are_looked_for_in_the_background(stream: KinesisStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not answer ends no job that has its shards."""
+    table = table_of(stream, **{"scan.bounded.mode": "unbounded", "source.shard.discovery.interval": "1 ms"})
+    assert len(table.splits()) == 1
+    asked = threading.Semaphore(0)
+
+    def away(of: Any) -> Any:
+        asked.release()
+        raise UnavailableError("away", hint="wait")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("connectors.kinesis.table.listed_shards", away)
+        while not asked.acquire(timeout=0.01):
+            assert len(table.splits()) == 1
+        table.refresh_splits()
+        with pytest.raises(UnavailableError):
+            table.splits()
 
 
 # --- what is written
