@@ -61,6 +61,7 @@ _ROWS = frozenset(
 _CLIENT = (2000, 2999)
 """Errors of the client itself: no connection."""
 _NO_LIBRARY = "the client of MySQL is not installed"
+_BATCH_BYTES = 1 << 20
 _CLEAR_TEXT = ("mysql_clear_password", "dialog")
 
 
@@ -177,12 +178,16 @@ class Connection:
             # The rest of the answer is read here: PyMySQL must not look for it.
             result.unbuffered_active, result.connection = False, None
             stream = self._open._rfile
-            yield from batches(Packets(stream.read1, stream.read), names, self._ended)
+            yield from batches(Packets(stream.read1, stream.read), names, self._ended, _BATCH_BYTES)
 
     def _ended(self, packet: bytes) -> bool:
         if packet[:1] == b"\xff":
-            _library().err.raise_mysql_exception(packet)
+            self.fail(packet)
         return True
+
+    def fail(self, packet: bytes) -> None:
+        """Raises what a packet with an error says."""
+        _library().err.raise_mysql_exception(packet)
 
     def cancel(self) -> None:
         """Ends what is being asked, from another thread: the connection is lost."""

@@ -50,7 +50,7 @@ class Packets:
         """What has come, at least one packet: bytes, and where each packet begins and ends in them. Raises EOFError when
         there is nothing more."""
         data, begins, ends = self._rest, list[int](), list[int]()
-        at = 0
+        at = _split(data, begins, ends)
         while not begins:
             chunk = self._read(_READ)
             if not chunk:
@@ -61,6 +61,10 @@ class Packets:
                 data, at = self._whole(data, begins, ends)
         self._rest = data[at:]
         return data, begins, ends
+
+    def put_back(self, data: bytes) -> None:
+        """Bytes with which the next packets begin."""
+        self._rest = data + self._rest
 
     def _whole(self, data: bytes, begins: list[int], ends: list[int]) -> tuple[bytes, int]:
         """One packet that is longer than what has come, perhaps in parts."""

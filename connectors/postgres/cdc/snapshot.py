@@ -8,10 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, LiteralString, cast
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from connectors.postgres.address import Address
 from connectors.postgres.cdc.cells import texts_of, typed
@@ -23,7 +20,7 @@ from connectors.postgres.connection import connected, quoted, run
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
 
-__all__ = ["KeyOrder", "Rows", "beyond", "key_order", "snapshot_rows"]
+__all__ = ["KeyOrder", "Rows", "key_order", "limits_of", "snapshot_rows"]
 
 _MOST_ROWS, _MOST_BYTES = 8192, 4 << 20
 _WAIT_SECONDS = 0.1
@@ -163,12 +160,6 @@ def _rows(rows: list[Any], schema: Schema, order: Sequence[KeyOrder], seen: Seen
     return Rows(columns, [texts[schema.index_of(column.name)] for column in order], seen)
 
 
-def beyond(columns: Sequence[pa.Array], order: Sequence[KeyOrder], through: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    """Which keys are greater than one. `columns`: of the keys."""
-    greater = np.zeros(len(columns[0]), dtype=bool)
-    same = np.ones(len(columns[0]), dtype=bool)
-    for column, by, text in zip(columns, order, through, strict=True):
-        limit = typed(pa.array([text], pa.string()), by.type, by.name)[0]
-        greater |= same & pc.fill_null(pc.greater(column, limit), False).to_numpy(zero_copy_only=False)
-        same &= pc.fill_null(pc.equal(column, limit), False).to_numpy(zero_copy_only=False)
-    return greater
+def limits_of(order: Sequence[KeyOrder], through: tuple[str, ...]) -> list[pa.Scalar]:
+    """A key as values."""
+    return [typed(pa.array([text], pa.string()), by.type, by.name)[0] for by, text in zip(order, through, strict=True)]

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from connectors.databases.followed import UNHELD, FollowedTable, check_followed
 from connectors.formats.held import check_held
 from connectors.options import TableOptions, physical_part
 from connectors.postgres.cdc.cells import fits
 from connectors.postgres.cdc.options import CDC_OPTIONS, CdcOptions, read_options
 from connectors.postgres.cdc.reader import PostgresCdcReader
 from connectors.postgres.cdc.setup import Followed, drop_slot
-from runtime.core.changelog import APPEND, RETRACT, ChangelogBatch, ChangelogMode, Kinds
-from runtime.core.errors import ConnectorError, OptionError, did_you_mean
-from runtime.core.schema import Schema
-from runtime.core.types import STRING, DataType, TypeRoot, timestamp_ltz
+from runtime.core.changelog import ChangelogBatch, Kinds
+from runtime.core.errors import ConnectorError, did_you_mean
+from runtime.core.types import STRING, DataType, timestamp_ltz
 from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.source import Split
-from runtime.spi.statistics import TableStatistics
 
 __all__ = ["POSTGRES_CDC", "PostgresCdcSource"]
 
@@ -33,41 +31,30 @@ METADATA: dict[str, DataType] = {
     "table_name": STRING.not_null(),
     "op_ts": timestamp_ltz(3).not_null(),
 }
-_UPSERT = ChangelogMode(update_after=True, delete=True, key_only_deletes=True)
 _2000_MICROS = 946_684_800_000_000
-_AS_TEXT = "declare it as STRING, which holds every value as PostgreSQL writes it"
-_LACKING: dict[TypeRoot, str] = dict.fromkeys(
-    (TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.INTERVAL_MONTH, TypeRoot.INTERVAL_SECOND), _AS_TEXT
-)
 
 
 @dataclass(frozen=True)
-class PostgresCdcSource:
-    """One table.
+class PostgresCdcSource(FollowedTable):
+    """One table."""
 
-    Attributes:
-        physical: all of its columns that are declared.
-        schema: those that are read, and metadata.
-        key: the declared primary key.
-        metadata: (column, metadata key).
-    """
-
-    name: str
-    physical: Schema
-    schema: Schema
-    key: tuple[str, ...]
-    metadata: tuple[tuple[str, str], ...]
     options: CdcOptions
 
     @property
-    def changelog_mode(self) -> ChangelogMode:
-        if self.bounded:
-            return APPEND
-        return _UPSERT if self.options.upsert else RETRACT
+    def upsert(self) -> bool:
+        return self.options.upsert
 
     @property
     def bounded(self) -> bool:
         return self.options.start == "snapshot"
+
+    @property
+    def constants(self) -> dict[str, str]:
+        return {
+            "database_name": self.options.address.database,
+            "schema_name": self.options.schema,
+            "table_name": self.options.table,
+        }
 
     @property
     def readable_again(self) -> bool:
@@ -79,15 +66,6 @@ class PostgresCdcSource:
         """The table there, for messages."""
         return f"{self.options.schema}.{self.options.table}"
 
-    def statistics(self) -> TableStatistics:
-        return TableStatistics()
-
-    def splits(self) -> list[Split]:
-        return [Split("table")]
-
-    def watch_splits(self, wake: Any) -> Any:
-        return lambda: None  # there are no others
-
     def open(self, split: Split, context: ReadContext) -> PostgresCdcReader:
         return PostgresCdcReader(self, context)
 
@@ -95,9 +73,6 @@ class PostgresCdcSource:
         """Remove the slot, and the publication that was made with it."""
         options = self.options
         return drop_slot(options.address, options.slot, None if options.publication else options.published)
-
-    def with_columns(self, names: Sequence[str]) -> PostgresCdcSource:
-        return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -112,12 +87,6 @@ class PostgresCdcSource:
                 "changelog-mode": "upsert" if self.options.upsert else "all",
             },
         }
-
-    def inner_schema(self, more: Sequence[str]) -> Schema:
-        """The columns that PostgreSQL is asked for: those that are read, the key, and some more."""
-        names = [n for n in self.schema.names if self.physical.index_of(n) >= 0]
-        names += [n for n in dict.fromkeys((*self.key, *more)) if n not in names]
-        return Schema(tuple(self.physical[self.physical.index_of(n)] for n in names or self.physical.names[:1]))
 
     def check_columns(self, found: Followed) -> None:
         """Raises ConnectorError E3163 for columns that the table there does not have so, E3171 for a key that is not its."""
@@ -141,51 +110,17 @@ class PostgresCdcSource:
                 hint="declare PRIMARY KEY (..) NOT ENFORCED as it is there, or use REPLICA IDENTITY FULL",
             )
 
-    def batch(
-        self,
-        columns: dict[str, pa.Array],
-        count: int,
-        micros: npt.NDArray[np.int64] | None,
-        kinds: Kinds | None,
+    def changed(
+        self, columns: dict[str, pa.Array], count: int, micros: npt.NDArray[np.int64], kinds: Kinds
     ) -> ChangelogBatch:
-        """Rows with the columns of the schema. `micros`: when each was committed, since 2000; None for a snapshot, whose
-        rows are of 1970, as in Flink CDC."""
-        known = dict(self.metadata)
-        constants = {
-            "database_name": self.options.address.database,
-            "schema_name": self.options.schema,
-            "table_name": self.options.table,
-        }
-        given: list[pa.Array] = []
-        for field in self.schema:
-            key = known.get(field.name)
-            if key is None:
-                given.append(columns[field.name])
-            elif key in constants:
-                given.append(pa.repeat(pa.scalar(constants[key], field.type.arrow), count))
-            else:
-                moments = np.zeros(count, np.int64) if micros is None else (micros + _2000_MICROS) // 1000 * 1000
-                given.append(pa.array(moments).cast(field.type.arrow))
-        return ChangelogBatch.of(given, self.schema, kinds)
+        """Changes. `micros`: when each was committed, since 2000."""
+        return self.batch(columns, count, micros + _2000_MICROS, kinds)
 
 
 def _source(request: TableRequest) -> PostgresCdcSource:
-    check_held("connector 'postgres-cdc'", request.schema, _LACKING)
+    check_held("connector 'postgres-cdc'", request.schema, UNHELD)
     options = read_options(TableOptions(request.options, "connector 'postgres-cdc'", CDC_OPTIONS))
-    for _, key in request.metadata:
-        if key not in METADATA:
-            raise OptionError(f"connector 'postgres-cdc' has no metadata '{key}'", hint=did_you_mean(key, METADATA))
-        if key == "op_ts" and not options.upsert and options.start != "snapshot":
-            raise OptionError(
-                "metadata 'op_ts' needs 'changelog-mode' = 'upsert'",
-                hint="of an old row, which 'all' gives, too, PostgreSQL does not tell when it was committed",
-            )
-    if options.upsert and not request.primary_key:
-        raise OptionError(
-            f"{request.name} needs a PRIMARY KEY: 'changelog-mode' = 'upsert' gives rows by key",
-            code="E1504",
-            hint="declare PRIMARY KEY (..) NOT ENFORCED",
-        )
+    check_followed("postgres-cdc", request, METADATA, upsert=options.upsert, bounded=options.start == "snapshot")
     physical = physical_part(request)
     return PostgresCdcSource(request.name, physical, request.schema, request.primary_key, request.metadata, options)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from connectors.databases.followed import beyond
 from connectors.kit.prefetch import Fetched
 from connectors.postgres.cdc.changes import ChangeDecoder
 from connectors.postgres.cdc.pgoutput import (
@@ -29,7 +30,7 @@ from connectors.postgres.cdc.pgoutput import (
     read_truncated,
 )
 from connectors.postgres.cdc.positions import Position, lsn_text
-from connectors.postgres.cdc.snapshot import KeyOrder, beyond
+from connectors.postgres.cdc.snapshot import KeyOrder, limits_of
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
 
@@ -167,7 +168,7 @@ class Transactions:
         owners = np.array(self._owners, dtype=np.int64)[changes.message]
         columns = dict(zip(self._schema.names, changes.columns, strict=True))
         times = np.array([begun.micros for begun in self._open], dtype=np.int64)[owners]
-        rows = source.batch(columns, len(owners), times, changes.kinds)
+        rows = source.changed(columns, len(owners), times, changes.kinds)
         unseen = self._unseen(columns, owners)
         return rows if unseen is None else rows.filter(unseen)
 
@@ -194,5 +195,5 @@ class Transactions:
         keys = [columns[column.name] for column in self._order] if len(self._seen) > 1 else []
         for one in self._seen[:-1]:
             assert one.through is not None
-            ranges += beyond(keys, self._order, one.through)
+            ranges += beyond(keys, limits_of(self._order, one.through))
         return ~sights[owners, ranges]

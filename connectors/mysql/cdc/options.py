@@ -1,0 +1,130 @@
+"""The options of the connector `mysql-cdc`, as Flink CDC names them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.databases.address import PASSWORD, SSL_CERT, SSL_KEY, SSL_MODE, SSL_ROOT, TIMEOUT, USERNAME
+from connectors.mysql.address import PORT, Address
+from connectors.mysql.cdc.positions import Place
+from connectors.options import TableOptions
+from runtime.core.errors import OptionError
+from runtime.core.options import Option, bool_option, int_option, text_option
+
+__all__ = ["CDC_OPTIONS", "CdcOptions", "read_options"]
+
+HOST = text_option("hostname", "", "the host of the server")
+_PORT = int_option("port", PORT, "the port of the server")
+DATABASE = text_option("database-name", "", "the database")
+TABLE = text_option("table-name", "", "the table")
+SERVER_ID = text_option(
+    "server-id",
+    "",
+    "the number of this reader among the servers that follow the log, such as '5400'; without it one by chance",
+)
+STARTUP = text_option(
+    "scan.startup.mode",
+    "initial",
+    "'initial': the rows as they are, then all changes; 'latest-offset': the changes from now on; 'earliest-offset': all "
+    "changes that the log has; 'specific-offset': those from a place on; 'snapshot': the rows as they are, and no more",
+    ("initial", "latest-offset", "earliest-offset", "specific-offset", "snapshot"),
+)
+FILE = text_option("scan.startup.specific-offset.file", "", "the file of the log from which on changes are read")
+AT = int_option("scan.startup.specific-offset.pos", 4, "where in that file")
+MODE = text_option(
+    "changelog-mode",
+    "all",
+    "'all': old rows, too; 'upsert': by primary key, for which the key of old rows is enough",
+    ("all", "upsert"),
+)
+TRUNCATE = text_option(
+    "scan.truncate.mode",
+    "fail",
+    "what TRUNCATE of the table does: 'fail' ends the job, 'ignore' keeps the rows",
+    ("fail", "ignore"),
+)
+_ACCEPTED: tuple[Option[Any], ...] = (
+    bool_option("scan.incremental.snapshot.enabled", True, "accepted for compatibility"),
+    int_option("scan.incremental.snapshot.chunk.size", 8096, "accepted for compatibility"),
+    text_option("scan.incremental.snapshot.chunk.key-column", "", "accepted for compatibility"),
+    bool_option("scan.incremental.close-idle-reader.enabled", False, "accepted for compatibility"),
+    bool_option("scan.incremental.snapshot.backfill.skip", False, "accepted for compatibility"),
+    int_option("scan.snapshot.fetch.size", 1024, "accepted for compatibility"),
+    text_option("server-time-zone", "", "accepted for compatibility: TIMESTAMP is a moment, and DATETIME has no zone"),
+    text_option("heartbeat.interval", "30s", "accepted for compatibility"),
+    text_option("connect.max-retries", "3", "accepted for compatibility: it is tried eight times"),
+    text_option("connection.pool.size", "20", "accepted for compatibility"),
+)
+CDC_OPTIONS = (
+    HOST, _PORT, USERNAME, PASSWORD, DATABASE, TABLE, SERVER_ID, STARTUP, FILE, AT, MODE, TRUNCATE, SSL_MODE, SSL_ROOT, SSL_CERT,
+    SSL_KEY, TIMEOUT, *_ACCEPTED,
+)  # fmt: skip
+_HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f:.%]+")
+_PATTERN = re.compile(r"[.*+?|()\[\]{}^\\,]")
+_SERVER_ID = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class CdcOptions:
+    """What a table says. `server_id` is 0 without one; `begin` where `start` is 'specific-offset'."""
+
+    address: Address
+    table: str
+    server_id: int
+    start: str
+    begin: Place | None
+    upsert: bool
+    ignores_truncate: bool
+
+
+def read_options(options: TableOptions) -> CdcOptions:
+    """Raises OptionError for what is missing or cannot be."""
+    host, port = options.required(HOST), options.get(_PORT)
+    if _HOST.fullmatch(host) is None or not 0 < port < 65536:
+        raise OptionError(f"options 'hostname' and 'port' cannot be '{host}' and {port}", hint="name one host")
+    database, table = options.required(DATABASE), options.required(TABLE)
+    for option, name in ((DATABASE, database), (TABLE, table)):
+        if _PATTERN.search(name):
+            raise OptionError(
+                f"option '{option.key}' is '{name}', which may be a pattern: a table follows one table there",
+                hint="declare a table for each, and join them with UNION ALL",
+            )
+    for option in _ACCEPTED:
+        options.get(option)
+    start = options.get(STARTUP).lower()
+    begin = Place(options.required(FILE), options.get(AT)) if start == "specific-offset" else None
+    address = Address(
+        host,
+        port,
+        database,
+        options.required(USERNAME),
+        options.secret(PASSWORD),
+        options.get(SSL_MODE),
+        options.get(SSL_ROOT),
+        options.get(SSL_CERT),
+        options.get(SSL_KEY),
+        max(2, options.get(TIMEOUT) // 1000),
+    )
+    return CdcOptions(
+        address,
+        table,
+        _server_id(options.get(SERVER_ID)),
+        start,
+        begin,
+        options.get(MODE).lower() == "upsert",
+        options.get(TRUNCATE).lower() == "ignore",
+    )
+
+
+def _server_id(text: str) -> int:
+    """Of a range, which Flink CDC has for several readers, the first one."""
+    if not text:
+        return 0
+    found = _SERVER_ID.fullmatch(text.strip())
+    if found is None or not 0 < int(found[1]) < 1 << 32:
+        raise OptionError(
+            f"option '{SERVER_ID.key}' cannot be '{text}'", hint="it is a number, or a range such as '5400-5404'"
+        )
+    return int(found[1])

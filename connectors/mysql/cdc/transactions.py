@@ -1,0 +1,406 @@
+"""What the log says, event by event, as batches of changes of one table."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.databases.followed import beyond
+from connectors.kit.prefetch import Fetched
+from connectors.mysql.cdc import events as ev
+from connectors.mysql.cdc.cells import followed, values_of
+from connectors.mysql.cdc.positions import Place, Position
+from connectors.mysql.cdc.rows import RowEvent, Rows, read_rows
+from connectors.mysql.cdc.snapshot import KeyOrder, limits_of
+from connectors.mysql.columns import Column
+from runtime.core import changelog
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import ConnectorError
+
+if TYPE_CHECKING:
+    from connectors.mysql.cdc.table import MysqlCdcSource
+
+__all__ = ["Transactions"]
+
+_MOST_BYTES = 1 << 20
+_MOST_SECONDS = 0.05
+_WORD = re.compile(r"\s*(?:/\*.*?\*/\s*|#[^\n]*\n\s*|--\s[^\n]*\n\s*)*([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL)
+_MOST_KNOWN = 10_000
+_SHAPES = frozenset({"ALTER", "DROP", "RENAME", "CREATE"})
+_OTHERS = re.compile(
+    r"\s*(?:(?:CREATE|DROP)\s+(?:UNIQUE\s+|FULLTEXT\s+)?(?:INDEX|KEY|TRIGGER|VIEW|PROCEDURE|FUNCTION|EVENT|USER|ROLE)|"
+    r"ALTER\s+(?:VIEW|USER|DATABASE|EVENT))\b",
+    re.IGNORECASE,
+)
+_DATA = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A transaction. `counted`: changes of it that were decoded; `skip`: that were given before the reading was cut off."""
+
+    place: Place
+    skip: int
+    counted: int = 0
+
+
+class Transactions:
+    """Changes of one table gather here until there are enough of them.
+
+    Args:
+        order: of its key; needed where several snapshots were taken.
+        position: where the events begin.
+        describe: asks for the columns of the table as they are now, and whether the log tells names of columns.
+        trailer: bytes of checksum behind each event, until the log tells it.
+    """
+
+    def __init__(
+        self,
+        source: MysqlCdcSource,
+        order: Sequence[KeyOrder],
+        position: Position,
+        describe: Callable[[], tuple[Sequence[Column], bool]],
+        trailer: int,
+    ) -> None:
+        self._source = source
+        self._order = order
+        self._describe = describe
+        self._now: dict[str, Column] = {}
+        self._altered_at: Place | None = None
+        self._schema = source.inner_schema([c.name for c in order] if len(position.ranges) > 1 else [])
+        self._columns = [Column(n, t, null, charset) for n, t, charset, null in position.columns]
+        self._position = position
+        self._file = position.place.file
+        self._at = position.place.at
+        self._skip = position.skip
+        self._newest = position.place.at
+        self._trailer = trailer
+        self._known: dict[bytes, bool] = {}
+        self._tables: dict[int, bool] = {}
+        self._shape: ev.Shape | None = None
+        self._said = b""
+        self._places: list[int] = []
+        self._open = self._body = self._xa = False
+        self._begun: list[_Begun] = []
+        """Transactions of the waiting events, and the open one."""
+        self._events: list[RowEvent] = []
+        self._seconds: list[int] = []
+        self._size = 0
+        self._since = 0.0
+
+    @property
+    def position(self) -> Position:
+        """Behind all changes that were decoded."""
+        skip = self._skip
+        if self._open and self._begun:
+            skip = max(self._begun[-1].skip, self._begun[-1].counted)
+        found = replace(self._position, place=Place(self._file, self._at), skip=skip)
+        return found.matters() if found.ranges else found
+
+    @property
+    def reached(self) -> Place:
+        """Behind the newest event."""
+        return Place(self._file, max(self._newest, self._at))
+
+    @property
+    def full(self) -> bool:
+        """Whether there is enough, or has waited long enough."""
+        return self._size >= _MOST_BYTES or (self.waiting and time.monotonic() - self._since > _MOST_SECONDS)
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._events)
+
+    # --- events
+
+    def take(self, given: Sequence[memoryview]) -> Iterator[Fetched]:
+        """Take up events, in a loop over them; gives what came before the table changed its shape.
+
+        Raises:
+            ConnectorError: E3172 a change that cannot be followed.
+        """
+        for event in given:
+            seconds, kind, end = ev.read_header(event)
+            if kind in ev.ROWS:
+                if self._tables.get(_number(event)):
+                    self._add(event, kind, seconds)
+            elif kind == ev.TABLE_MAP:
+                told = bytes(event[ev.HEAD : len(event) - self._trailer])
+                ours = self._known.get(told)
+                if ours is None or (ours and told[6:] != self._said):
+                    yield from self._mapped(told)
+                else:
+                    self._tables[_number(event)] = ours
+            elif kind == ev.XID or kind == ev.XA_PREPARE:
+                self._commit(end)
+            elif kind in (ev.MARIA_GTID, ev.GTID, ev.ANONYMOUS_GTID):
+                # That of MariaDB begins a transaction, unless a statement that stands alone follows.
+                self._begin(body=kind == ev.MARIA_GTID and not event[ev.HEAD + 12] & 1)
+            elif kind == ev.QUERY:
+                yield from self._statement(event, end)
+            elif kind == ev.ROTATE:
+                self._rotate(*ev.read_rotate(event, self._trailer))
+                continue
+            elif kind == ev.FORMAT:
+                self._trailer = ev.trailer_of(event)
+                continue
+            elif kind == ev.HEARTBEAT:
+                continue
+            elif kind == ev.PAYLOAD:
+                raise self._unread("compressed transactions", "SET GLOBAL binlog_transaction_compression = OFF")
+            elif (kind in ev.COMPRESSED_ROWS or kind == ev.PARTIAL_UPDATE) and self._tables.get(_number(event)):
+                raise self._unread(
+                    "rows that are compressed or not whole",
+                    "SET GLOBAL log_bin_compress = OFF, binlog_row_value_options = ''",
+                )
+            if end:
+                self._newest = end
+
+    def _rotate(self, file: str, at: int) -> None:
+        if (file, at) != (self._file, self._at) and not self._open:
+            self._at, self._skip = at, 0
+        self._file, self._newest = file, at
+        self._tables.clear()
+
+    def _begin(self, *, body: bool) -> None:
+        self._open, self._body, self._xa = True, body, False
+        if self._begun and not self._events:
+            self._begun.clear()
+        self._begun.append(_Begun(Place(self._file, self._at), self._skip))
+
+    def _commit(self, end: int) -> None:
+        self._open = self._body = self._xa = False
+        self._at, self._skip = end, 0
+
+    def _mapped(self, told: bytes) -> Iterator[Fetched]:
+        """What a number of a table means from here on."""
+        table = ev.read_table_map(told)
+        options = self._source.options
+        ours = (table.database, table.table) == (options.address.database, options.table)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known[told] = self._tables[table.number] = ours
+        if not ours:
+            return
+        self._said = told[6:]
+        shape = table.shape()
+        if shape != self._shape:
+            if self._events:
+                yield self.flush()
+            self._shaped(shape)
+
+    def _add(self, event: memoryview, kind: int, seconds: int) -> None:
+        if self._xa:
+            raise self._unread("a transaction of XA, which may be taken back", "leave XA out for this table")
+        if not self._events:
+            self._since = time.monotonic()
+        if not self._open:
+            self._begin(body=True)
+        self._events.append(RowEvent(kind, event[: len(event) - self._trailer], len(self._begun) - 1))
+        self._seconds.append(seconds)
+        self._size += len(event)
+
+    def _statement(self, event: memoryview, end: int) -> Iterator[Fetched]:
+        database, text = ev.read_statement(event, self._trailer)
+        found = _WORD.match(text)
+        first, second = ((found[1] or "").upper(), (found[2] or "").upper()) if found else ("", "")
+        if first == "BEGIN":
+            if not self._open:
+                self._begin(body=True)
+            self._body = True
+        elif first == "XA" and second in ("START", "BEGIN"):
+            self._body = self._xa = True
+        elif first == "COMMIT":
+            self._commit(end)
+        elif first == "ROLLBACK" and second != "TO":
+            last = self._begun[-1] if self._begun else None
+            if self._open and last is not None and (last.counted or self._of_last()):
+                raise self._unread(
+                    "a transaction with rows of this table that was taken back", "begin anew with --fresh"
+                )
+            self._commit(end)
+        else:
+            if self._names_it(database, text):
+                yield from self._told(first, text, Place(self._file, end))
+            if not self._body:
+                self._commit(end)
+
+    def _of_last(self) -> bool:
+        return bool(self._events) and self._events[-1].owner == len(self._begun) - 1
+
+    def _names_it(self, database: str, text: str) -> bool:
+        """Whether a statement may be about the table."""
+        options = self._source.options
+        if re.search(rf"(?<![\w$]){re.escape(options.table)}(?![\w$])", text, re.IGNORECASE) is None:
+            return False
+        here = options.address.database
+        return database == here or here.lower() in text.lower()
+
+    def _told(self, first: str, text: str, place: Place) -> Iterator[Fetched]:
+        source = self._source
+        if first == "TRUNCATE":
+            if source.options.ignores_truncate:
+                return
+            raise ConnectorError(
+                f"{source.place} was truncated before {place} of the log: which rows are gone is not told",
+                code="E3172",
+                hint="begin anew with --fresh; or set 'scan.truncate.mode' = 'ignore', and the rows stay",
+            )
+        if first in _SHAPES:
+            if not _OTHERS.match(text):
+                if self._events:
+                    yield self.flush()
+                self._altered(place)
+        elif self._body or first in _DATA:
+            raise ConnectorError(
+                f"{source.place} was perhaps written by a statement, not by rows, before {place} of the log",
+                code="E3172",
+                hint="set binlog_format = ROW for all sessions, and begin anew with --fresh",
+            )
+
+    def _unread(self, what: str, hint: str) -> ConnectorError:
+        return ConnectorError(
+            f"the log has {what}, behind {self.reached}: {self._source.place} cannot be followed",
+            code="E3172",
+            hint=hint,
+        )
+
+    # --- the shape of the table
+
+    def _altered(self, place: Place) -> None:
+        """The table was altered: columns that are read must be now what they were before."""
+        columns, tells_names = self._describe()
+        self._now = {c.name: c for c in columns}
+        if not tells_names and [*self._now] != [c.name for c in self._columns]:
+            raise self._other(f"{self._source.place} has other columns", place)
+        known = {c.name: c for c in self._columns}
+        for field in self._schema:
+            before, now = known.get(field.name), self._now.get(field.name)
+            if (
+                before is not None
+                and now is not None
+                and (before.declared, before.charset) != (now.declared, now.charset)
+            ):
+                raise self._other(f"column {field.name} of {self._source.place} is {now.declared} now", place)
+        self._shape, self._said = None, b""
+        self._altered_at = place
+
+    def _shaped(self, shape: ev.Shape) -> None:
+        """Rows have a shape from here on."""
+        known = self._columns
+        if shape.names:
+            by_name = {c.name: c for c in known}
+            known = [by_name.get(n) or self._now.get(n) or Column(n, "", True) for n in shape.names]
+        elif self._altered_at is not None and [*self._now] != [c.name for c in known]:
+            raise self._other(f"{self._source.place} has other columns", self._altered_at)
+        if len(known) != len(shape.codes):
+            raise self._other(f"{self._source.place} has {len(shape.codes)} columns, not {len(known)}", self.reached)
+        places = {c.name: i for i, c in enumerate(known)}
+        for field in self._schema:
+            if field.name not in places:
+                raise self._other(f"{self._source.place} has no column {field.name}", self.reached)
+            at = places[field.name]
+            if not followed(known[at], shape.codes[at], shape.more[at]):
+                raise self._other(
+                    f"column {field.name} of {self._source.place} is not {known[at].declared}, or has a type that is not followed",
+                    self.reached,
+                )
+        self._shape = shape
+        self._places = [places[f.name] for f in self._schema]
+        self._columns = known
+        told = tuple((c.name, c.declared, c.charset, c.nullable) for c in known)
+        self._position = replace(self._position, columns=told)
+
+    def _other(self, what: str, place: Place) -> ConnectorError:
+        return ConnectorError(
+            f"{what} behind {place} of the log",
+            code="E3172",
+            hint="the log tells no names of columns: SET GLOBAL binlog_row_metadata = FULL, and columns may come and go; or "
+            "declare the table as it is now, and begin anew with --fresh",
+        )
+
+    # --- changes
+
+    def flush(self) -> Fetched:
+        """What has gathered, and the position behind it."""
+        rows = self._decoded() if self._events else ChangelogBatch.empty(self._source.schema)
+        self._events, self._seconds, self._size = [], [], 0
+        self._begun = self._begun[-1:] if self._open else []
+        return Fetched(rows, self.position.json())
+
+    def _decoded(self) -> ChangelogBatch:
+        assert self._shape is not None
+        source = self._source
+        rows = read_rows(self._events, self._shape, self._places)
+        columns = [
+            values_of(
+                rows.data, cells, (self._shape.codes[at], self._shape.more[at]), self._columns[at], field, source.place
+            )
+            for cells, at, field in zip(rows.columns, self._places, self._schema, strict=True)
+        ]
+        owners = np.array([e.owner for e in self._events], dtype=np.int64)[rows.event]
+        kinds = self._kinds(rows, columns)
+        wanted = self._fresh(rows, owners) & self._unseen(columns, owners)
+        if source.upsert:
+            wanted &= kinds != changelog.UPDATE_BEFORE
+        moments = np.array(self._seconds, dtype=np.int64)[rows.event] * 1_000_000
+        named = dict(zip(self._schema.names, columns, strict=True))
+        batch = source.batch(named, len(kinds), moments, kinds)
+        return batch if wanted.all() else batch.filter(wanted)
+
+    def _kinds(self, rows: Rows, columns: Sequence[pa.Array]) -> changelog.Kinds:
+        """Of each row. Where an update changes the key, the row with the old one is gone, and one with the new one is there."""
+        moved = np.zeros(len(rows.event), dtype=bool)
+        olds = np.flatnonzero(rows.is_old & ~rows.alone)
+        names = self._source.key or [c.name for c in self._order if self._schema.index_of(c.name) >= 0]
+        for name in names if len(olds) else ():
+            column = columns[self._schema.index_of(name)]
+            before, after = column.take(pa.array(olds)), column.take(pa.array(olds + 1))
+            moved[olds] |= pc.fill_null(pc.not_equal(before, after), False).to_numpy(zero_copy_only=False)
+        moved[olds + 1] = moved[olds]
+        whole = rows.alone | moved
+        return np.where(
+            rows.is_old,
+            np.where(whole, changelog.DELETE, changelog.UPDATE_BEFORE),
+            np.where(whole, changelog.INSERT, changelog.UPDATE_AFTER),
+        ).astype(np.int8)
+
+    def _fresh(self, rows: Rows, owners: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which rows were not given before the reading was cut off. Counts the changes of each transaction."""
+        fresh = np.ones(len(owners), dtype=bool)
+        last = np.searchsorted(owners, [0, len(self._begun) - 1], "right") - 1
+        first, of_last = self._begun[0], self._begun[-1]
+        if first.skip:
+            numbers = rows.change + first.counted
+            fresh = (owners != 0) | (numbers >= first.skip)
+        if of_last is first:
+            first.counted += int(rows.change[last[0]]) + 1
+        elif owners[-1] == len(self._begun) - 1:
+            before = int(np.searchsorted(owners, len(self._begun) - 1))
+            of_last.counted += int(rows.change[-1] - rows.change[before]) + 1
+        return fresh
+
+    def _unseen(self, columns: Sequence[pa.Array], owners: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which rows no snapshot has."""
+        ranges = self._position.ranges
+        if not ranges or not any(b.place.before(r.place) for b in self._begun for r in ranges):
+            return np.ones(len(owners), dtype=bool)
+        seen = np.array([[b.place.before(r.place) for r in ranges] for b in self._begun], dtype=bool)
+        which = np.zeros(len(owners), dtype=np.int64)
+        keys = [columns[self._schema.index_of(c.name)] for c in self._order] if len(ranges) > 1 else []
+        for one in ranges[:-1]:
+            assert one.through is not None
+            which += beyond(keys, limits_of(self._order, one.through, self._source.place))
+        return ~seen[owners, which]
+
+
+def _number(event: memoryview) -> int:
+    return int.from_bytes(event[ev.HEAD : ev.HEAD + 6], "little")
