@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import sqlengine.roles.roles as _roles
     from sqlengine.database.durable import Durable
     from sqlengine.database.folder.changes import Definition, Place
-    from sqlengine.database.replica_state import ReplicaState
+    from sqlengine.database.replica_state import FollowedBy, ReplicaState
     from sqlengine.roles.outside import Outside
 else:
     _histories = Room("sqlengine.database.histories")
@@ -141,6 +141,8 @@ class Database:
         """What `roles` is, once somebody has asked for it."""
         self._sequences: _sequences.Sequences | None = None
         self.replica: ReplicaState | None = None
+        self.replicas: set[FollowedBy] = set()
+        """Those that follow this database, over the network."""
         """The database that it follows; None: it is one of its own."""
         self.outside: Outside | None = None
         """Which paths and hosts may be reached; None: all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -9,7 +10,7 @@ from runtime.core.metrics import Metric, Sample
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, DOUBLE, STRING
 
-__all__ = ["REPLICATION", "REPLICA_METRICS", "ReplicaState"]
+__all__ = ["REPLICATION", "REPLICA_METRICS", "FollowedBy", "ReplicaState"]
 
 REPLICATION = Schema.of(("leader", STRING), ("state", STRING), ("epoch", BIGINT), ("behind_seconds", DOUBLE))
 """`state`: starting, following or disconnected; `epoch`: the last one of the leader that is shown here; `behind_seconds`: since
@@ -25,6 +26,21 @@ REPLICA_BEHIND = Metric(
     "how far a read replica is behind: since when the leader may have had changes that it does not show",
 )
 REPLICA_METRICS = (REPLICA_EPOCH, REPLICA_BEHIND)
+
+
+class FollowedBy:
+    """A replica that a leader sends to. `client`: who it is; `epoch`: the last one that was sent."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, client: str) -> None:
+        self.number = next(self._numbers)
+        self.client = client
+        self.epoch = 0
+
+    def facts(self) -> dict[str, object]:
+        """For those who operate the server."""
+        return {"number": self.number, "client": self.client, "epoch": self.epoch}
 
 
 class ReplicaState:
@@ -60,10 +76,15 @@ class ReplicaState:
         """Since when the leader may have had changes that are not shown: an upper bound."""
         return max(0.0, self._now() - self._complete)
 
+    def facts(self) -> dict[str, object]:
+        """By the names of the columns of `system.replication`."""
+        state = "starting" if self.epoch is None else "following" if self.is_connected else "disconnected"
+        values = (self.leader, state, self.epoch, round(self.behind_seconds, 3))
+        return dict(zip(REPLICATION.names, values, strict=True))
+
     def rows(self) -> list[tuple[object, ...]]:
         """Those of `system.replication`."""
-        state = "starting" if self.epoch is None else "following" if self.is_connected else "disconnected"
-        return [(self.leader, state, self.epoch, round(self.behind_seconds, 3))]
+        return [tuple(self.facts().values())]
 
     def samples(self) -> Iterator[Sample]:
         """Its figures."""

@@ -212,7 +212,7 @@ def _waiting_ports(
         yield Port("--gateway", gateway, *addresses[serving.gateway], "")
     if serving.web is not None:
         _check_http("--web", addresses[serving.web][0], tls)
-        page = _waiting.WaitingHttp(why, _problems.refusal, _problems.failure, tls)
+        page = _waiting.WaitingHttp(why, _waiting.for_browsers(_problems.refusal), _problems.failure, tls)
         yield Port("--web", page, *addresses[serving.web], "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import ssl
 from collections.abc import Callable, Sequence
 
@@ -19,8 +20,14 @@ from sqlengine.server.postgres.startup import Hello, greet
 from sqlengine.server.postgres.wire import Wire
 from sqlengine.server.tls import Tls
 
-__all__ = ["WaitingHttp", "WaitingPostgres"]
+__all__ = ["WaitingHttp", "WaitingPostgres", "for_browsers"]
 
+_Errors = Callable[[web.Request, int, Sequence[str]], web.StreamResponse]
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark"><title>sqlengine</title>
+<h1>sqlengine</h1><p>{0}.</p><p>This page asks again every two seconds.</p></html>
+"""
 _log = Log("server")
 _HELLO_SECONDS = 10.0
 _MOST = 200
@@ -70,6 +77,19 @@ class WaitingPostgres:
             wire.close()
 
 
+def for_browsers(errors: _Errors) -> _Errors:
+    """What answers a request with an error: a page to who looks with a browser while the server waits, which asks again."""
+
+    def answered(request: web.Request, status: int, reasons: Sequence[str]) -> web.StreamResponse:
+        if status != 503 or "text/html" not in request.headers.get("Accept", ""):
+            return errors(request, status, reasons)
+        safe = {"Refresh": "2", "Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'"}
+        text = _PAGE.format(html.escape("; ".join(reasons)))
+        return web.Response(status=503, text=text, content_type="text/html", charset="utf-8", headers=safe)
+
+    return answered
+
+
 class WaitingHttp:
     """Answers every request with 503, but that whether the server is there.
 
@@ -82,7 +102,7 @@ class WaitingHttp:
     def __init__(
         self,
         why: Callable[[], str],
-        errors: Callable[[web.Request, int, Sequence[str]], web.StreamResponse],
+        errors: _Errors,
         failure: Callable[[web.Request, BaseException], web.StreamResponse],
         tls: Tls | None,
     ) -> None:

@@ -139,6 +139,11 @@ def test_the_other_one_follows_and_nothing_is_lost_or_doubled(machines: Callable
     second.says("standing by for")
     assert (first.health("/readyz"), second.health("/readyz"), second.health("/healthz")) == (200, 503, 200)
     assert second.health("/api/v1/jobs") == 503
+    asked = urllib.request.Request(f"http://127.0.0.1:{second.ports[1]}/", headers={"Accept": "text/html"})
+    with pytest.raises(urllib.error.HTTPError) as waits:
+        urllib.request.urlopen(asked, timeout=60)
+    with waits.value as told:
+        assert told.headers["Refresh"] == "2" and b"this server stands by" in told.read()
     with pytest.raises(psycopg.OperationalError, match="another one serves the database") as refused:
         psycopg.connect(both(second))
     assert "HINT:  connect to the other server" in str(refused.value)

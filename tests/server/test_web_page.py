@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import resources
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.server.browser import Browser, browser
 from tests.server.conftest import started, stop
 from tests.server.web_client import Web, web_address
+from tests.server.wire_client import WireClient, message
 
 TABLES = """
 CREATE TABLE prices (item STRING PRIMARY KEY NOT ENFORCED, price INT);
@@ -23,12 +25,18 @@ INSERT INTO nowhere SELECT n + 1 FROM ticks;
 JOB = "job-2"
 
 
+@dataclass(frozen=True)
+class Served(Web):
+    postgres: tuple[str, int]
+
+
 @pytest.fixture(scope="module")
-def web() -> Iterator[Web]:
-    process, *_ = started("--web", "127.0.0.1:0")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    process, host, port = started("--web", "127.0.0.1:0")
     assert process.stdout is not None
-    found = Web(*web_address(process.stdout.readline()))
-    assert found.post("/jobs", sql=TABLES)["jobs"] == [JOB]
+    found = Served(*web_address(process.stdout.readline()), postgres=(host, port))
+    settings = {"execution.checkpointing.savepoint-dir": str(tmp_path_factory.mktemp("saved"))}
+    assert found.post("/jobs", sql=TABLES, settings=settings)["jobs"] == [JOB]
     yield found
     assert stop(process) == 0
 
@@ -54,10 +62,23 @@ def test_figures_plans_and_stopping(web: Web, page: tuple[Browser, str]) -> None
     shown.wait("document.querySelectorAll('path.edge.column').length === 1")
     shown.press("nav a", "Jobs")
     shown.press("a.row", JOB)
+    # Begun again it is another job, which is shown: first in two tasks, then from the savepoint that was written for that.
+    shown.press(".actions button", "Rescale")
+    shown.press(".confirm button.primary", "yes")
+    shown.wait("document.querySelector('h1')?.textContent === 'job-3'")
+    assert web.get(f"/jobs/{JOB}")["status"] == "CANCELED"
+    shown.press(".tabs button", "Checkpoints")
+    path = web.post("/jobs/job-3/savepoints")["savepoint"]
+    shown.press(".actions button", "Restore")
+    shown.value("document.querySelector('.confirm input').focus()")
+    shown.type(path)
+    shown.press(".confirm button.primary", "yes")
+    shown.wait("document.querySelector('h1')?.textContent === 'job-4'")
+    assert web.get("/jobs/job-3")["status"] == "CANCELED"
     shown.press("button.danger", "Stop")
     shown.press(".confirm button.primary", "yes")
     shown.wait("document.querySelector('.notice')?.textContent === 'stopped'")
-    assert web.get(f"/jobs/{JOB}")["status"] == "CANCELED"
+    assert web.get("/jobs/job-4")["status"] == "CANCELED"
 
 
 def test_a_view_is_followed(web: Web, page: tuple[Browser, str]) -> None:
@@ -71,6 +92,20 @@ def test_a_view_is_followed(web: Web, page: tuple[Browser, str]) -> None:
     assert shown.value("getComputedStyle(document.body).backgroundColor") == "rgb(17, 23, 28)"
     shown.press(".tabs button", "Bars")
     shown.wait("document.querySelector('.barline .name')?.textContent === 'pear'")
+
+
+def test_who_follows(web: Served, page: tuple[Browser, str]) -> None:
+    shown, at = page
+    replica = WireClient(*web.postgres)
+    replica.send(message(b"Q", b"REPLICATE DATABASE VERSION 1\0"))
+    replica.until(b"D")
+    shown.show(at)
+    name = "[...document.querySelectorAll('.tile')].find(e => e.querySelector('.label').textContent === 'replicas')"
+    shown.wait(f"{name}?.querySelector('.value').textContent === '1'")
+    found = web.get("/server")
+    assert found["replication"] is None and found["replicas"][0]["client"].startswith("127.0.0.1:")
+    replica.close()
+    shown.wait(f"!{name}")
 
 
 def test_the_editor_on_a_phone(web: Web, page: tuple[Browser, str]) -> None:

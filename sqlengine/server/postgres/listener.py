@@ -192,6 +192,7 @@ class PostgresServer:
             session = ClientSession(
                 environment, self._catalogues, self._feeds, connection.number, connection.tell_setting, trail
             )
+            session.client = wire.peer
             if database != environment.session.catalogs.current_catalog:
                 environment.execute_sql(f"USE CATALOG `{database.replace('`', '``')}`")
             session.settings.fix("session_authorization", hello.user)

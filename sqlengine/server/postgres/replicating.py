@@ -10,6 +10,7 @@ import pyarrow as pa
 from runtime.core.wakeup import Wakeup
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.database.folder.changes import bodies_of
+from sqlengine.database.replica_state import FollowedBy
 from sqlengine.database.session import Session
 from sqlengine.server.feeds import Behind, Feeds
 from sqlengine.server.postgres.sqlstate import PgError
@@ -34,13 +35,14 @@ class ReplicateStatement:
     parameters: Sequence[PgType | None] = ()
     columns: Sequence[Described] | None = _COLUMNS
 
-    def __init__(self, session: Session, feeds: Feeds) -> None:
+    def __init__(self, session: Session, feeds: Feeds, client: str) -> None:
         self._session = session
         self._feeds = feeds
+        self._client = client
 
     @staticmethod
-    def read(environment: TableEnvironment, feeds: Feeds, text: str) -> ReplicateStatement | None:
-        """None for another statement. Raises PgError."""
+    def read(environment: TableEnvironment, feeds: Feeds, text: str, client: str) -> ReplicateStatement | None:
+        """None for another statement. Raises PgError. `client`: who asks."""
         reader = Reader(text)
         if not reader.accept("replicate", "database"):
             return None
@@ -67,17 +69,18 @@ class ReplicateStatement:
                 "this server is a replica itself",
                 hint=f"follow {environment.session.database.replica.leader}",
             )
-        return ReplicateStatement(environment.session, feeds)
+        return ReplicateStatement(environment.session, feeds, client)
 
     def run(self, values: Sequence[Any]) -> Outcome:
         """See `Statement`."""
-        replication = _Replication(self._session, self._feeds)
+        replication = _Replication(self._session, self._feeds, self._client)
         return Outcome(lambda count: f"REPLICATE {count}", _COLUMNS, replication, (), replication.stop)
 
 
 class _Replication:
-    def __init__(self, session: Session, feeds: Feeds) -> None:
+    def __init__(self, session: Session, feeds: Feeds, client: str) -> None:
         self._session = session
+        self._sent = FollowedBy(client)
         self._wakeup = Wakeup()
         self._cuts = Cuts(session, feeds, self._wakeup)
         self._stopped = False
@@ -89,6 +92,7 @@ class _Replication:
 
     def __iter__(self) -> Iterator[Piece]:
         session, told = self._session, -1
+        session.database.replicas.add(self._sent)
         try:
             while not self._stopped and not session.closed.is_set():
                 try:
@@ -101,8 +105,10 @@ class _Replication:
                 for number, body in enumerate(bodies, 1):
                     whole = pa.array([b"".join(body)], pa.binary())
                     yield [pa.array([epoch], pa.int64()), pa.array([number == len(bodies)]), whole]
+                self._sent.epoch = epoch
                 if not changes and epoch == told:
                     self._wakeup.wait(_SECONDS)
                 told = epoch if not changes else -1
         finally:
+            session.database.replicas.discard(self._sent)
             self._cuts.close()

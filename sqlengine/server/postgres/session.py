@@ -69,6 +69,8 @@ class ClientSession:
         trail: Trail | None = None,
     ) -> None:
         self.number = number
+        self.client = ""
+        """Where the client is, for those who operate the server."""
         self.trail = trail
         self.environment = environment
         self.settings = Settings(changed)
@@ -97,9 +99,9 @@ class ClientSession:
         if command is not None:
             return ConnectionStatement(self, command)
         self.transaction.check()
-        following = ReplicateStatement.read(self.environment, self._feeds, text) or SubscribeStatement.read(
-            self.environment, self._feeds, text
-        )
+        following = ReplicateStatement.read(
+            self.environment, self._feeds, text, self.client
+        ) or SubscribeStatement.read(self.environment, self._feeds, text)
         if following is not None:
             return following
         catalogue = self._catalogues.statement(text, self)

@@ -115,7 +115,7 @@ class Control:
 
     async def stop(self, request: web.Request) -> web.Response:
         name, body = self._name(request), await body_of(request)
-        savepoint, drain, folder = flag_of(body, "savepoint"), flag_of(body, "drain"), text_or_none(body, "folder")
+        savepoint, drain, folder = flag_of(body, "savepoint"), flag_of(body, "drain"), self._folder(name, body)
         words = f"STOP JOB {_quoted(name)}{' WITH SAVEPOINT' * savepoint}{' WITH DRAIN' * drain}"
         who = WHO.get()
         path = await in_thread(lambda: self._told(who, words, folder))
@@ -123,14 +123,14 @@ class Control:
 
     async def savepoint(self, request: web.Request) -> web.Response:
         name, body = self._name(request), await body_of(request)
-        folder = text_or_none(body, "folder")
+        folder = self._folder(name, body)
         who = WHO.get()
         path = await in_thread(lambda: self._told(who, f"CREATE SAVEPOINT FOR JOB {_quoted(name)}", folder))
         return answer({"job": name, "savepoint": path}, 201)
 
     async def rescale(self, request: web.Request) -> web.Response:
         name, body = self._name(request), await body_of(request)
-        tasks, folder = body.get("tasks"), text_or_none(body, "folder")
+        tasks, folder = body.get("tasks"), self._folder(name, body)
         if type(tasks) is not int or not 1 <= tasks <= _MOST_TASKS:
             raise Refused(400, f"tasks is a whole number from 1 to {_MOST_TASKS}")
         running = self._monitor.running(name)
@@ -174,6 +174,12 @@ class Control:
         if name not in self._environment.session.jobs.failed:
             self._monitor.running(name)
         return name
+
+    def _folder(self, name: str, body: Mapping[str, Any]) -> str | None:
+        """Where the savepoints of a job go: where the body says, or where the job was told when it began."""
+        found = self._environment.session.jobs.jobs.get(name)
+        begun = None if found is None else found.begun
+        return text_or_none(body, "folder") or (None if begun is None else begun.options.get(SAVEPOINT_DIR.key))
 
     def _session(self, who: Authority, settings: Mapping[str, str]) -> TableEnvironment:
         """One that acts for whoever asks. Raises what a setting that means nothing raises."""

@@ -112,6 +112,8 @@ class Monitoring:
                 "views": len(views),
                 "views_failed": sum(view.failure is not None for view in views),
                 "rows_rejected": database.rejected.total,
+                "replication": None if database.replica is None else database.replica.facts(),
+                "replicas": [each.facts() for each in tuple(database.replicas)],
             }
         )
 

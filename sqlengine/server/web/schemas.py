@@ -112,6 +112,8 @@ SCHEMAS: Mapping[str, Schema] = {
     "Server": _answer(
         product=_TEXT, version=_TEXT, database=_NO_TEXT, epoch=_COUNT, up_seconds=_NUMBER, jobs=_COUNT, jobs_failed=_COUNT,
         views=_COUNT, views_failed=_COUNT, rows_rejected=_COUNT,
+        replication=_maybe(_answer(leader=_TEXT, state=_TEXT, epoch=_NO_COUNT, behind_seconds=_NUMBER)),
+        replicas=_list(_answer(number=_COUNT, client=_TEXT, epoch=_COUNT)),
     ),
     "Failure": _answer(code=_TEXT, detail=_TEXT, at=_MOMENT),
     "Checkpoint": _answer(

@@ -4,7 +4,7 @@ import { ask, post, usePoll } from "./api.js";
 import { bytes, count, moment, oneLine, rate, seconds, share } from "./format.js";
 import { noteJobs, past } from "./history.js";
 import { LogOf } from "./log.js";
-import { Card, Chart, Confirm, Empty, html, Spark, Status, Tabs, Tile, Trouble } from "./parts.js";
+import { Ask, Card, Chart, Confirm, Empty, html, Spark, Status, Tabs, Tile, Trouble } from "./parts.js";
 import { Plan } from "./plan.js";
 import { Rejected } from "./rejected.js";
 
@@ -62,13 +62,20 @@ export function Job({ name }) {
   const act = (what, body, say) => async () => {
     try { const answer = await ask("POST", `${path}/${what}`, body); setTold({ good: say(answer) }); again(); } catch (error) { setTold({ problem: error }); }
   };
+  // Begun again it is another job, which is shown.
+  const begin = (what, bodyOf) => async (value) => {
+    try { location.hash = `#/jobs/${encodeURIComponent((await ask("POST", `${path}/${what}`, bodyOf(value))).job)}`; } catch (error) { setTold({ problem: error }); again(); }
+  };
+  const restore = begin("restore", (savepoint) => ({ savepoint }));
   if (!job) return html`<h1>${name}</h1><${Trouble} problem=${problem} />`;
   const runs = job.status === "RUNNING" || job.status === "RESTARTING" || job.status === "CREATED";
   return html`<div class="head"><h1>${name}</h1><${Status} of=${job.status} />
-      ${runs ? html`<span class="actions">
+      <span class="actions">${runs ? html`
+        <${Ask} label="Rescale" question="How many tasks?" field=${{ type: "number", min: 1, max: 1024, value: "2" }} action=${begin("rescale", (tasks) => ({ tasks: Number(tasks) }))} />
         <${Confirm} label="Savepoint" question="Write a savepoint?" action=${act("savepoints", {}, (a) => `saved in ${a.savepoint}`)} />
         <${Confirm} label="Stop with savepoint" question="Save and stop?" action=${act("stop", { savepoint: true }, (a) => `stopped; its state is in ${a.savepoint}`)} />
-        <${Confirm} label="Stop" tone="danger" question="Stop it?" action=${act("stop", {}, () => "stopped")} /></span>` : null}
+        <${Confirm} label="Stop" tone="danger" question="Stop it?" action=${act("stop", {}, () => "stopped")} />` : null}
+        <${Ask} label="Restore" question=${runs ? "Stop it, and begin from which savepoint?" : "Begin from which savepoint?"} field=${{ placeholder: "its path" }} action=${restore} /></span>
     </div>
     <${Trouble} problem=${problem || (told && told.problem)} />
     ${told && told.good ? html`<div class="notice">${told.good}</div>` : null}
@@ -78,7 +85,7 @@ export function Job({ name }) {
     <${Tabs} names=${["Plan", "Rate", "Checkpoints", "Rejected", "Log"]} chosen=${tab} choose=${setTab} />
     ${tab === "Plan" ? html`<${Card}><${Plan} operators=${job.operators} /><//>` : null}
     ${tab === "Rate" ? html`<${Card} title="Rows in a second"><${Chart} data=${[past_.times, past_.values]} names=${["rows/s"]} /><//>` : null}
-    ${tab === "Checkpoints" ? html`<${Checkpoints} path=${path} />` : null}
+    ${tab === "Checkpoints" ? html`<${Checkpoints} path=${path} restore=${restore} />` : null}
     ${tab === "Rejected" ? html`<${Rejected} job=${name} />` : null}
     ${tab === "Log" ? html`<${LogOf} job=${name} />` : null}`;
 }
@@ -93,12 +100,13 @@ export const Figures = ({ of, more }) => html`<div class="tiles">
   <${Tile} label="rejected" value=${count(of.rows_rejected)} tone=${of.rows_rejected ? "warn" : ""} note=${`${of.restarts} restarts`} />
 </div>`;
 
-export function Checkpoints({ path }) {
+function Checkpoints({ path, restore }) {
   const [found, problem] = usePoll(`${path}/checkpoints`, 5);
   return html`<${Card} flush title="Checkpoints and savepoints"><${Trouble} problem=${problem} />
     ${found && !found.checkpoints.length ? html`<${Empty}>There are none: SET 'execution.checkpointing.dir' says where they go.<//>` : null}
-    ${found && found.checkpoints.length ? html`<div class="scroll"><table><thead><tr><th>id</th><th>kind</th><th>status</th><th>at (UTC)</th><th>took</th><th class="n">written</th><th class="n">in all</th><th>path</th></tr></thead>
+    ${found && found.checkpoints.length ? html`<div class="scroll"><table><thead><tr><th>id</th><th>kind</th><th>status</th><th>at (UTC)</th><th>took</th><th class="n">written</th><th class="n">in all</th><th>path</th><th></th></tr></thead>
       <tbody>${found.checkpoints.map((c) => html`<tr key=${c.path}><td>${c.id}</td><td>${c.kind}</td><td>${c.status}</td><td>${moment(c.at)}</td>
-        <td>${seconds(c.milliseconds / 1000)}</td><td class="n">${bytes(c.bytes)}</td><td class="n">${bytes(c.total_bytes)}</td><td><code>${c.path}</code></td></tr>`)}</tbody></table></div>` : null}
+        <td>${seconds(c.milliseconds / 1000)}</td><td class="n">${bytes(c.bytes)}</td><td class="n">${bytes(c.total_bytes)}</td><td><code>${c.path}</code></td>
+        <td>${c.status === "COMPLETED" ? html`<${Confirm} label="Restore" question="Begin from here?" action=${() => restore(c.path)} />` : null}</td></tr>`)}</tbody></table></div>` : null}
   <//>`;
 }

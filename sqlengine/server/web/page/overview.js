@@ -23,6 +23,8 @@ export function Overview() {
       <${Tile} label="failed" value=${failed} tone=${failed ? "bad" : ""} note="jobs and views" />
       <${Tile} label="rejected" value=${server ? count(server.rows_rejected) : "–"} tone=${server && server.rows_rejected ? "warn" : ""} note=${html`<a href="#/rejected">rows, and why</a>`} />
       <${Tile} label="up" value=${server ? seconds(server.up_seconds) : "–"} note=${server ? server.database || "in memory" : ""} />
+      ${server && server.replication ? html`<${Tile} label="replica" value=${server.replication.state} tone=${server.replication.state === "disconnected" ? "bad" : ""} note=${`of ${server.replication.leader}, ${seconds(server.replication.behind_seconds)} behind`} />` : null}
+      ${server && server.replicas.length ? html`<${Tile} label="replicas" value=${server.replicas.length} note=${html`${server.replicas.map((r) => html`<div key=${r.number}>${r.client}, at epoch ${count(r.epoch)}</div>`)}`} />` : null}
     </div>
     <${Card} title="Rows in a second"><${Chart} data=${[[...total.times], [...total.values]]} names=${["rows/s"]} /><//>
     <${Card} flush title="Views" actions=${html`<a href="#/views">all</a>`}>

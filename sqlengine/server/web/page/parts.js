@@ -67,6 +67,18 @@ export function Confirm({ label, question, action, tone }) {
     <button class="button" disabled=${busy} onClick=${() => setAsks(false)}>no</button></span>`;
 }
 
+// The same, where something has to be said: `field` is the attributes of an input, `action` gets its value.
+export function Ask({ label, question, field, action, tone }) {
+  const [value, setValue] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const go = async (event) => { event.preventDefault(); setBusy(true); try { await action(value); } finally { setBusy(false); setValue(null); } };
+  if (value === null) return html`<button class="button ${tone || ""}" onClick=${() => setValue(field.value || "")}>${label}</button>`;
+  return html`<form class="confirm" onSubmit=${go}><label>${question}
+    <input required type="text" ...${field} value=${value} onInput=${(e) => setValue(e.target.value)} /></label>
+    <button class="button primary" disabled=${busy || !value}>${busy ? "…" : "yes"}</button>
+    <button class="button" type="button" disabled=${busy} onClick=${() => setValue(null)}>no</button></form>`;
+}
+
 // A chart with axes, drawn by uPlot. `data`: [times in seconds, values, ...]; `names`: of the values.
 export function Chart({ data, names, height = 180, time = true, unit = "" }) {
   const place = useRef(null);
