@@ -17,7 +17,7 @@ from runtime.spark import shipping
 from runtime.spark.continuous import Continuous, continuous_of, cores, obstacle, slots
 from runtime.spark.options import MODE, RESIDENT, STATE_DIR
 from runtime.spark.resident import run_in_resident, save_in_resident
-from runtime.spark.session import is_remote, package_root, reached, temporary_place
+from runtime.spark.session import is_remote, no_tasks, package_root, reached, temporary_place
 from runtime.tasks.reading import ReadStage
 from runtime.tasks.saving import SaveStage
 from runtime.tasks.stage import Stage
@@ -47,11 +47,7 @@ class Cluster:
         try:
             self._context = session.sparkContext
         except Exception as error:
-            raise SparkError(
-                "a session of Spark Connect cannot run the engine's tasks",
-                code="E3605",
-                hint="use a classic session: SparkSession.builder.master(...) without remote(...)",
-            ) from error
+            raise no_tasks() from error
         # Where executors see the driver's folder, they import the very code of the driver from it.
         known = self._context.environment.get("PYTHONPATH", "")
         if package_root() not in known.split(os.pathsep):

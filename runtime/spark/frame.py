@@ -25,7 +25,7 @@ from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
 from runtime.tasks.versions import StateFolder
 
-__all__ = ["FrameSource", "frame_of", "is_frame"]
+__all__ = ["FrameSource", "frame_columns", "frame_of", "is_frame"]
 
 
 def is_frame(thing: object) -> bool:
@@ -39,7 +39,23 @@ def frame_of(rows: pa.Table, session: Any = None) -> Any:
     Raises:
         SparkError: there is no session and none can be started; or a type is none of Spark's.
     """
-    return asked(lambda: (session or spark_session()).createDataFrame(rows))
+
+    def made() -> Any:
+        spark = session or spark_session()
+        return spark.createDataFrame(rows) if rows.num_rows else spark.createDataFrame([], _columns(rows.schema, spark))
+
+    return asked(made)
+
+
+def frame_columns(columns: pa.Schema, session: Any) -> Any:
+    """The columns that `frame_of` gives, as a StructType of Spark. Raises as `frame_of`."""
+    return asked(lambda: _columns(columns, session))
+
+
+def _columns(columns: pa.Schema, session: Any) -> Any:
+    # Spark Connect takes no table without rows.
+    row = [pa.nulls(1, column.type) for column in columns]
+    return session.createDataFrame(pa.Table.from_arrays(row, names=columns.names)).schema
 
 
 @dataclass(frozen=True)

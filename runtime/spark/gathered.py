@@ -20,14 +20,14 @@ from runtime.core.errors import SparkError
 from runtime.core.options import Options
 from runtime.core.schema import Schema
 from runtime.spark.cluster import staging_place
-from runtime.spark.frame import frame_of
+from runtime.spark.frame import frame_columns, frame_of
 from runtime.spark.session import asked, spark_session
 from runtime.spark.staged_rows import StagedRows, frame_of_files
 from runtime.spi.sink import Delivery, SinkTable
 
 __all__ = ["gathered_frame"]
 
-_FILE_BYTES = 64 << 20
+_FILE_BYTES = 16 << 20
 _STEM = "rows"
 
 
@@ -44,7 +44,7 @@ def gathered_frame(write: Callable[[SinkTable], bool], schema: Schema, options: 
     spark = session or asked(spark_session)
     nothing = ChangelogBatch.empty(schema).columns
     empty = pa.Table.from_batches([pa.RecordBatch.from_arrays(list(nothing), names=list(schema.names))])
-    columns = frame_of(empty, spark).schema
+    columns = frame_columns(empty.schema, spark)
     try:
         place = below(staging_place(spark, options), f"frame-{uuid.uuid4().hex[:16]}")
     except SparkError as error:

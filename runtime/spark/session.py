@@ -26,6 +26,7 @@ __all__ = [
     "asked",
     "check_java",
     "is_remote",
+    "no_tasks",
     "package_root",
     "reached",
     "spark_session",
@@ -134,6 +135,15 @@ def _with_retries(master: str) -> str:
 def is_remote(session: Any) -> bool:
     """Whether a session is one of Spark Connect, told without importing it."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def no_tasks() -> SparkError:
+    """The error for a session of Spark Connect that is to run tasks."""
+    return SparkError(
+        "a session of Spark Connect cannot run the engine's tasks",
+        code="E3605",
+        hint="TableEnvironment.create() or sqlengine.spark.install(session) use its tables and DataFrames, and run queries here",
+    )
 
 
 def check_java() -> None:

@@ -28,6 +28,7 @@ from sqlengine.statements.planning import object_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    import runtime.spark.session as _spark_session
     import sqlengine.database.metrics as _metrics
     import sqlengine.parameters.statement as _parameters
     import sqlengine.statements.lasting as _lasting
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from sqlengine.table_api.sql_words import ExplainDetail
 else:
     _code = Room("sqlengine.table_api.code")
+    _spark_session = Room("runtime.spark.session")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
     _parameters = Room("sqlengine.parameters.statement")
     _metrics = Room("sqlengine.database.metrics")
@@ -97,11 +99,14 @@ class TableEnvironment(TableFactory):
             path: the folder of a database that lasts: what is made in it is there again when it is opened the next
                 time. It is made where there is none. Without it all ends with the process.
 
-        Raises DatabaseError when the folder cannot be opened: E3701 when another process has it open.
+        Raises DatabaseError when the folder cannot be opened: E3701 when another process has it open; SparkError E3605 for a
+        session of Spark Connect, which has no tasks.
         """
         session = Session(clock=clock)
         session.fresh = fresh
         if spark is not None:
+            if _spark_session.is_remote(spark):
+                raise _spark_session.no_tasks()
             session.target.spark = spark
             _settings.set_value(session, TARGET.key, "spark")
         for key, value in (config or {}).items():

@@ -125,7 +125,7 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
 
     def write(table: SinkTable) -> bool:
         """The rows go into a table, and nobody reads them any more."""
-        writing = _written_query.written_job(session, planned, table)
+        writing = _written_query.written_job(session, planned, table, in_tasks=job.dataflow.elsewhere is not None)
         if writing is None:
             return False
         session.forget(job)

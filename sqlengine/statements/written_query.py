@@ -15,11 +15,15 @@ from sqlengine.statements.planning import PlannedQuery
 __all__ = ["written_job"]
 
 
-def written_job(session: Session, planned: PlannedQuery, table: SinkTable) -> Job | None:
+def written_job(session: Session, planned: PlannedQuery, table: SinkTable, *, in_tasks: bool) -> Job | None:
     """A job that writes the final rows of a planned query, whose input ends, into a table of insertions. None where rows
     have to be put in order, or are taken back and nothing but the driver can tell which are left: they have no key, or
-    time goes on before the input ends."""
-    rows = _final(session, planned)
+    time goes on before the input ends.
+
+    Args:
+        in_tasks: operators run in tasks. In this process it costs less to fold what is taken back when all is there.
+    """
+    rows = planned.physical if planned.physical.mode.is_append_only else _final(session, planned) if in_tasks else None
     if rows is None or planned.order or planned.visible != len(planned.schema):
         return None
     name = session.jobs.next_id()
@@ -27,10 +31,8 @@ def written_job(session: Session, planned: PlannedQuery, table: SinkTable) -> Jo
 
 
 def _final(session: Session, planned: PlannedQuery) -> PhysicalNode | None:
-    """What gives the final rows alone, at the end."""
+    """What gives the final rows alone, at the end, of those that are taken back."""
     rows = planned.physical
-    if rows.mode.is_append_only:
-        return rows
     if not rows.mode.update_before or any(node.sets_time for node in walk_all([rows])):
         return None
     context = TraitContext(session.functions, session.options, batch=planned.batch)
