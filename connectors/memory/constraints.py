@@ -23,7 +23,7 @@ from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.state.keyed import KeyIndex
 
-__all__ = ["BrokenConstraint", "CheckRule", "ConstrainedTable", "TableRules", "UniqueRule"]
+__all__ = ["BrokenConstraint", "CheckRule", "ConstrainedTable", "TableRules", "UniqueRule", "net_of"]
 
 _SHOWN = 60
 """Characters of a value in a message."""
@@ -59,6 +59,10 @@ class ConstrainedTable(Protocol):
     def rows_by_key(self, keys: Sequence[pa.Array]) -> tuple[np.ndarray, pa.RecordBatch]: ...
 
     def counts_of(self, rows: pa.RecordBatch) -> np.ndarray: ...
+
+    def slots_of(self, rows: pa.RecordBatch) -> np.ndarray: ...
+
+    def rows_at(self, slots: np.ndarray) -> pa.RecordBatch: ...
 
     def exactly(self, rows: pa.RecordBatch) -> pa.RecordBatch: ...
 
@@ -97,16 +101,19 @@ class UniqueRule:
         self.nulls_distinct = nulls_distinct
         self._index: KeyIndex | None = None
         self._counts = np.zeros(0, np.int64)
+        self._holders: np.ndarray | None = None
+        """Where the row with each of the values is (`slots_of`), once somebody has asked for rows by them."""
 
     @property
     def nbytes(self) -> int:
         """What it keeps in memory."""
-        return 0 if self._index is None else self._index.nbytes + self._counts.nbytes
+        holders = 0 if self._holders is None else self._holders.nbytes
+        return 0 if self._index is None else self._index.nbytes + self._counts.nbytes + holders
 
     def check(self, table: ConstrainedTable, net: ChangelogBatch) -> None:
         """Raise BrokenConstraint E2025 when the contents would have values twice. `net`: by which they would change."""
         index = self._made(table)
-        net = self._compared(net)
+        net = self.compared(net)
         if not len(net):
             return
         columns = self._columns(net)
@@ -142,9 +149,25 @@ class UniqueRule:
             table,
         )
 
-    def take(self, net: ChangelogBatch) -> None:
+    def rows_by(self, table: ConstrainedTable, columns: Sequence[pa.Array]) -> tuple[np.ndarray, pa.RecordBatch]:
+        """Which values are there, bool (n,), and their rows in the same order."""
+        index = self._made(table)
+        if self._holders is None:
+            self._holders = np.zeros(index.capacity, np.int64)
+            for rows in table.contents().to_batches():
+                self._hold(table, ChangelogBatch(rows))
+        slots = index.find(columns, len(columns[0]))
+        return slots >= 0, table.rows_at(self._holders[slots[slots >= 0]])
+
+    def _hold(self, table: ConstrainedTable, rows: ChangelogBatch) -> None:
+        assert self._index is not None and self._holders is not None
+        rows = self.compared(rows)
+        self._holders = grown(self._holders, self._index.capacity)
+        self._holders[self._index.find(self._columns(rows), len(rows))] = table.slots_of(table.exactly(rows.rows))
+
+    def take(self, table: ConstrainedTable, net: ChangelogBatch) -> None:
         """The contents have changed so."""
-        net = self._compared(net)
+        net = self.compared(net)
         if self._index is None or not len(net):
             return
         slots, _ = self._index.insert(self._columns(net), len(net))
@@ -153,31 +176,37 @@ class UniqueRule:
         touched = distinct_rows(slots)
         gone = slots[touched][self._counts[slots[touched]] <= 0]
         self._counts[gone] = 0
+        if self._holders is not None:
+            self._hold(table, net.filter(net.signs() > 0))
         self._index.remove(gone)
 
     def forget(self) -> None:
         """The contents have changed in a way that nobody tells."""
-        self._index, self._counts = None, np.zeros(0, np.int64)
+        self._index, self._counts, self._holders = None, np.zeros(0, np.int64), None
 
     def _made(self, table: ConstrainedTable) -> KeyIndex:
         if self._index is None:
             self._index = KeyIndex([table.schema[p].type.arrow for p in self.positions])
             for rows in table.contents().to_batches():
-                self.take(ChangelogBatch(rows))
+                self.take(table, ChangelogBatch(rows))
         return self._index
 
     def _columns(self, net: ChangelogBatch) -> list[pa.Array]:
         return [net.column(p) for p in self.positions]
 
-    def _compared(self, net: ChangelogBatch) -> ChangelogBatch:
+    def compared(self, net: ChangelogBatch) -> ChangelogBatch:
+        """The rows that may be like others."""
         net = net.decoded()
-        if not self.nulls_distinct:
-            return net
-        missing = np.zeros(len(net), np.bool_)
-        for column in self._columns(net):
-            if column.null_count:
-                missing |= np.asarray(column.is_null())
+        missing = self.missing(self._columns(net), len(net))
         return net.filter(~missing) if missing.any() else net
+
+    def missing(self, columns: Sequence[pa.Array], count: int) -> np.ndarray:
+        """Which rows are like no other, bool (n,)."""
+        found = np.zeros(count, np.bool_)
+        for column in columns if self.nulls_distinct else ():
+            if column.null_count:
+                found |= np.asarray(column.is_null())
+        return found
 
 
 class TableRules:
@@ -211,11 +240,11 @@ class TableRules:
             rule.check(table, net)
         return net
 
-    def take(self, net: ChangelogBatch | None) -> None:
+    def take(self, table: ConstrainedTable, net: ChangelogBatch | None) -> None:
         """The contents have changed so; None: no rule has to know."""
         if net is not None:
             for rule in self.uniques:
-                rule.take(net)
+                rule.take(table, net)
 
     def forget(self) -> None:
         """The contents have changed in a way that nobody tells."""

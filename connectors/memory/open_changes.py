@@ -7,7 +7,7 @@ they are applied to the table, unless somebody else has changed one of the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,15 @@ from connectors.memory.snapshot import TableSnapshot
 from connectors.memory.staged import StagedChanges
 from connectors.memory.table import MemoryTable
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.kernels.grouping import distinct_rows
 from runtime.state.keyed import KeyIndex
+
+if TYPE_CHECKING:
+    import connectors.memory.constraints as _constraints
+else:
+    _constraints = Room("connectors.memory.constraints")
 
 __all__ = ["OpenChanges"]
 
@@ -153,7 +159,30 @@ class OpenChanges(StagedChanges):
         held, rows = self.table.rows_by_key(keys)
         if not self._changes:
             return held, rows
-        mine, positions = ChangelogBatch.concat(self._changes).decoded(), self.table.key_positions
+        mine = ChangelogBatch.concat(self._changes).decoded()
+        return self._with(mine, self.table.key_positions, keys, held, rows)
+
+    def rows_by_unique(
+        self, rule: _constraints.UniqueRule, keys: Sequence[pa.Array]
+    ) -> tuple[np.ndarray, pa.RecordBatch]:
+        """The same by the columns of a UNIQUE of the table."""
+        held, rows = rule.rows_by(self.table, keys)
+        if not self._changes:
+            return held, rows
+        net = rule.compared(_constraints.net_of(self.table, ChangelogBatch.concat(self._changes)))
+        # What is given to somebody counts behind what is taken from others.
+        net = net.take(np.argsort(net.signs() > 0, kind="stable"))
+        return self._with(net, rule.positions, keys, held, rows)
+
+    def _with(
+        self,
+        mine: ChangelogBatch,
+        positions: Sequence[int],
+        keys: Sequence[pa.Array],
+        held: np.ndarray,
+        rows: pa.RecordBatch,
+    ) -> tuple[np.ndarray, pa.RecordBatch]:
+        """Rows that are there, with the last change of each key."""
         index = KeyIndex([self.schema[p].type.arrow for p in positions])
         slots, _ = index.insert([mine.column(p) for p in positions], len(mine))
         newest = np.full(index.capacity + 1, -1, np.int64)

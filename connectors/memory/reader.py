@@ -17,6 +17,7 @@ from runtime.core.clock import MIN_WATERMARK
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.wakeup import nobody
+from runtime.spi.source import Split
 
 if TYPE_CHECKING:
     import runtime.state.arranged as _arranged
@@ -181,6 +182,15 @@ class VersionedRows:
     primary_key: tuple[str, ...]
     append_only: bool
     _rows: RowStore
+
+    statement_changes = True
+    bounded = False
+
+    def splits(self) -> list[Split]:
+        return [Split("all")]
+
+    def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return nobody
 
     def __init__(self) -> None:
         self._readers: list[MemoryReader] = []

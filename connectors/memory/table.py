@@ -164,7 +164,7 @@ class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
             # A bag may take a row back before it comes: what is between is not looked at.
             self._apply_pieces([ChangelogBatch.concat(batches)])
         if self.rules is not None:
-            self.rules.take(net)
+            self.rules.take(self, net)
 
     def apply_again(self, *batches: ChangelogBatch) -> None:
         """Apply changes that a process before has applied: what held for them then is not asked again."""
@@ -440,11 +440,20 @@ class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
         held = slots >= 0
         return held, self._rows.take(self._positions[slots[held]])
 
-    def counts_of(self, rows: pa.RecordBatch) -> np.ndarray:
-        """How often a bag has each of some rows, int64 (n,). Called with the lock held."""
+    def slots_of(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Where rows are, for `rows_at`, as long as they are there (of a key, whatever else changes), int64 (n,); -1 where
+        they are not. Called with the lock held."""
         if not self._indexed:
             self._index_rows()
-        slots = self._index.find(rows.columns, rows.num_rows)
+        return self._index.find([rows.column(p) for p in self.key_positions], rows.num_rows)
+
+    def rows_at(self, slots: np.ndarray) -> pa.RecordBatch:
+        """Rows that are there. Called with the lock held."""
+        return self._rows.take(self._positions[slots])
+
+    def counts_of(self, rows: pa.RecordBatch) -> np.ndarray:
+        """How often a bag has each of some rows, int64 (n,). Called with the lock held."""
+        slots = self.slots_of(rows)
         found = np.zeros(rows.num_rows, np.int64)
         found[slots >= 0] = self._rows.counts(self._positions[slots[slots >= 0]])
         return found
@@ -467,23 +476,13 @@ class MemoryTable(StagedChanges, ShownChanges, VersionedRows):
         if reader in self._readers:
             self._readers.remove(reader)
 
-    statement_changes = True
-
     @property
     def changelog_mode(self) -> ChangelogMode:
         return self.mode
 
-    bounded = False
-
     def statistics(self) -> TableStatistics:
         rows = len(self) if self.stated_rows is None else self.stated_rows
         return TableStatistics(rows=float(rows), counted=True)
-
-    def splits(self) -> list[Split]:
-        return [Split("all")]
-
-    def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
-        return nobody
 
     def open(self, split: Split, context: ReadContext) -> MemoryReader:
         return self.follow(context.wake)

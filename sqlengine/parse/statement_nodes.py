@@ -229,6 +229,7 @@ class Insert(Statement):
     hints: tuple[Option, ...] = ()
     returning: QueryText | None = None
     conflict_target: tuple[Name, ...] = ()
+    conflict_constraint: Name | None = None
     assignments: tuple[tuple[Name, ExpressionText], ...] = ()
     where: ExpressionText | None = None
     replaces: bool = False

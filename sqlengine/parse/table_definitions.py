@@ -465,9 +465,11 @@ class TableGrammar(QueryGrammar):
         return tuple(found)
 
     def on_conflict(self, insert: Insert) -> Insert:
-        """The INSERT with `ON CONFLICT [(columns)] DO action`, if it stands here."""
+        """The INSERT with `ON CONFLICT [(columns) | ON CONSTRAINT name] DO action`, if it stands here."""
         if not self.match("ON", "CONFLICT"):
             return insert
+        if self.match("ON", "CONSTRAINT"):
+            insert = insert.with_(conflict_constraint=self.name("the name of a constraint"))
         target = self.names("a column of the primary key") if self.at("(") else ()
         self.expect("DO")
         action = self.expect_any("NOTHING", "ERROR", "UPDATE", *(() if target else ("DEDUPLICATE",)))

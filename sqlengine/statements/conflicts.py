@@ -1,23 +1,28 @@
-"""INSERT .. ON CONFLICT into tables without connector, as in PostgreSQL: what happens to rows whose primary key is there.
+"""INSERT .. ON CONFLICT into tables without connector, as in PostgreSQL: what happens to rows whose primary key is there, or the
+values of a UNIQUE.
 
     rows of the statement -- key --> rows that are there, with those of the open epoch
         none is there:   the row is inserted
         one is there:    NOTHING leaves it, ERROR raises, UPDATE computes its new values from both rows
 
-All of it works on columns. The rows that are there are looked up in the index of the table with its lock held; when
+All of it works on columns. The rows that are there are looked up in the indexes of the table with its lock held; when
 another session has changed one of the changed rows since, the statement is carried out again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
-from connectors.memory import OpenChanges
+from connectors.memory import MemoryTable, OpenChanges
+from connectors.memory.constraints import UniqueRule
 from connectors.values.constants import ConstantTable
 from planner.logical.nodes import Project, Scan
 from runtime.core.changelog import INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
-from runtime.core.errors import ExpressionError, PlanningError, UnsupportedError
+from runtime.core.errors import CatalogError, ExpressionError, PlanningError, UnsupportedError, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
 from runtime.eval.context import BatchContext
@@ -50,14 +55,14 @@ def insert_on_conflict(statement: st.Insert, session: Session, table: CatalogTab
     a primary key, and input that does not end.
 
     Raises:
-        UnsupportedError: E1607, the conflict target is not the primary key, or the input of DO UPDATE does not end.
+        UnsupportedError: E1607, the conflict target is neither the primary key nor a UNIQUE, or the input of DO UPDATE does not end.
         PlanningError: E1710, the table is append-only.
         ExpressionError: E2015, a key is there already (DO ERROR); E2018, DO UPDATE meets a row twice; E2011, NULL for a
             NOT NULL column.
     """
-    needed = bool(statement.conflict_target) or statement.on_conflict == "UPDATE"
-    _check_target(statement, table)
-    if statement.on_conflict == "DEDUPLICATE" or not table.primary_key or statement.overwrite:
+    needed = _is_needed(statement)
+    arbiters = _arbiters(statement, table)
+    if statement.on_conflict == "DEDUPLICATE" or not arbiters or statement.overwrite:
         return None
     if savepoint_named(session) and not needed:
         return None
@@ -68,35 +73,78 @@ def insert_on_conflict(statement: st.Insert, session: Session, table: CatalogTab
             span=statement.table.span,
             hint="leave ON CONFLICT out, or create it WITH ('changelog-mode' = 'retract')",
         )
-    plain = statement.with_(on_conflict=None, conflict_target=(), assignments=(), where=None)
+    plain = statement.with_(on_conflict=None, conflict_target=(), conflict_constraint=None, assignments=(), where=None)
     known = _known(plain, session, table)
     if known is not None:
 
         def write() -> Result:
-            return in_epoch(session, lambda: _write(statement, session, table, known))
+            return in_epoch(session, lambda: _write(statement, session, table, arbiters, known))
 
         return together(session, write, table.storage) if is_short(statement, session, table) else write()
-    return in_epoch(session, lambda: _inserted(statement, plain, session, table, needed))
+    return in_epoch(session, lambda: _inserted(statement, plain, session, table, arbiters, needed))
 
 
-def _check_target(statement: st.Insert, table: CatalogTable) -> None:
-    needed = bool(statement.conflict_target) or statement.on_conflict == "UPDATE"
-    if needed and not table.primary_key:
+def _is_needed(statement: st.Insert) -> bool:
+    """Whether the statement means nothing without a look at the rows that are there."""
+    given = bool(statement.conflict_target) or statement.conflict_constraint is not None
+    return given or statement.on_conflict == "UPDATE"
+
+
+@dataclass(frozen=True)
+class _Arbiter:
+    """What must not repeat: the primary key, or the columns of a UNIQUE, whose constraint has a `name`."""
+
+    columns: tuple[str, ...]
+    name: str | None = None
+
+    def rule(self, contents: MemoryTable) -> UniqueRule | None:
+        rules = () if contents.rules is None else contents.rules.uniques
+        return next((rule for rule in rules if rule.name == self.name), None)
+
+
+def _arbiters(statement: st.Insert, table: CatalogTable) -> Sequence[_Arbiter]:
+    """By what rows conflict. Raises UnsupportedError E1607, CatalogError E1414."""
+    key = [_Arbiter(table.primary_key)] if table.primary_key else []
+    # A UNIQUE with all columns of the key holds where the key does.
+    uniques = [
+        _Arbiter(c.columns, c.name)
+        for c in table.constraints
+        if c.condition is None and not (table.primary_key and set(table.primary_key) <= set(c.columns))
+    ]
+    if _is_needed(statement) and not key and not uniques:
         raise UnsupportedError(
-            f'"{table.path.name}" has no primary key: no two rows conflict',
+            f'"{table.path.name}" has no primary key and no UNIQUE: no two rows conflict',
             code="E1607",
             span=statement.table.span,
             hint="leave ON CONFLICT out, or create the table with a PRIMARY KEY",
         )
+    named = statement.conflict_constraint
+    if named is not None:
+        names = {table.constraint_name or f"{table.path.name}_pkey": key[0]} if key else {}
+        names |= {arbiter.name or "": arbiter for arbiter in uniques}
+        if named.text not in names:
+            raise CatalogError(
+                f'unknown constraint "{named.text}"',
+                code="E1414",
+                span=named.span,
+                hint=did_you_mean(named.text, names),
+            )
+        return [names[named.text]]
     target = [name.text for name in statement.conflict_target]
-    if target and (set(target) != set(table.primary_key) or len(set(target)) < len(target)):
-        raise UnsupportedError(
-            f"the conflict target ({', '.join(target)}) is not the primary key ({', '.join(table.primary_key)}), "
-            "which alone is unique",
-            code="E1607",
-            span=statement.conflict_target[0].span,
-            hint=f"ON CONFLICT ({', '.join(table.primary_key)})",
-        )
+    if target:
+        found = [a for a in (*key, *uniques) if set(a.columns) == set(target) and len(set(target)) == len(target)]
+        if not found:
+            known = " or ".join(f"({', '.join(a.columns)})" for a in (*key, *uniques))
+            raise UnsupportedError(
+                f"the conflict target ({', '.join(target)}) is neither the primary key nor a UNIQUE, which is {known}",
+                code="E1607",
+                span=statement.conflict_target[0].span,
+                hint=f"ON CONFLICT {known.partition(' or ')[0]}",
+            )
+        return found[:1]
+    if statement.on_conflict == "UPDATE":
+        return (*key, *uniques)[:1]
+    return (*key, *uniques) if statement.on_conflict == "NOTHING" else key
 
 
 def _known(plain: st.Insert, session: Session, table: CatalogTable) -> pa.RecordBatch | None:
@@ -108,7 +156,12 @@ def _known(plain: st.Insert, session: Session, table: CatalogTable) -> pa.Record
 
 
 def _inserted(
-    statement: st.Insert, plain: st.Insert, session: Session, table: CatalogTable, needed: bool
+    statement: st.Insert,
+    plain: st.Insert,
+    session: Session,
+    table: CatalogTable,
+    arbiters: Sequence[_Arbiter],
+    needed: bool,
 ) -> Result | None:
     """The same for rows of a query, in the order of its ORDER BY; None for one that does not end."""
     rows = inserted_rows(plain, session, table)
@@ -122,17 +175,22 @@ def _inserted(
             hint="ON CONFLICT DO NOTHING and DO ERROR of a job are about the rows of the job; without ON CONFLICT the last "
             "row of a key stays",
         )
-    return _write(statement, session, table, rows, str(table.path))
+    return _write(statement, session, table, arbiters, rows, str(table.path))
 
 
 def _write(
-    statement: st.Insert, session: Session, table: CatalogTable, rows: pa.RecordBatch, counted: str = "rows"
+    statement: st.Insert,
+    session: Session,
+    table: CatalogTable,
+    arbiters: Sequence[_Arbiter],
+    rows: pa.RecordBatch,
+    counted: str = "rows",
 ) -> Result:
     """Insert rows that have the columns of the table. `counted`: the name of the count's column."""
     contents = session.to_write(table)
     assert isinstance(contents, OpenChanges)
     rows = without_null(contents, contents.table.exactly(rows), session)
-    changes = _changes(statement, session, table, contents, rows) if rows.num_rows else None
+    changes = _changes(statement, session, table, contents, arbiters, rows) if rows.num_rows else None
     count = 0
     if changes is not None and len(changes):
         contents.apply(changes)
@@ -142,20 +200,74 @@ def _write(
 
 
 def _changes(
-    statement: st.Insert, session: Session, table: CatalogTable, contents: OpenChanges, rows: pa.RecordBatch
+    statement: st.Insert,
+    session: Session,
+    table: CatalogTable,
+    contents: OpenChanges,
+    arbiters: Sequence[_Arbiter],
+    rows: pa.RecordBatch,
 ) -> ChangelogBatch:
-    positions = contents.table.key_positions
-    keys = [rows.column(p) for p in positions]
-    slots, first = KeyIndex([key.type for key in keys]).insert(keys, rows.num_rows)
-    if statement.on_conflict == "UPDATE" and not first.all():
-        _check_one_statement(session)
-    with session.alone(lambda: session.views.touched({table.storage})):
-        held, there = contents.rows_by_key(keys)
+    found = [_Conflicts.of(arbiter, contents, session, table, rows) for arbiter in arbiters]
+    known = found[0]
+    if len(found) > 1:
+        return ChangelogBatch(rows.take(pa.array(_free_of_all(found))))
     if statement.on_conflict == "UPDATE":
-        return _updated(statement, session, table, rows, slots, held, there)
-    if statement.on_conflict == "ERROR" and (held.any() or not first.all()):
-        raise _conflict(contents, rows, positions, slots, first, held)
-    return ChangelogBatch(rows.take(pa.array(np.flatnonzero(first & ~held))))
+        if not known.first.all():
+            _check_one_statement(session)
+        return _updated(statement, session, table, arbiters[0], rows, known)
+    if statement.on_conflict == "ERROR" and (known.held.any() or not known.first.all()):
+        raise _conflict(contents, rows, contents.table.key_positions, known.slots, known.first, known.held)
+    return ChangelogBatch(rows.take(pa.array(np.flatnonzero(known.first & ~known.held))))
+
+
+@dataclass(frozen=True)
+class _Conflicts:
+    """For rows of a statement, by one arbiter: a number of what must not repeat, which of them have it first, which meet a
+    row that is there, and those rows."""
+
+    slots: np.ndarray
+    first: np.ndarray
+    held: np.ndarray
+    there: pa.RecordBatch
+
+    @staticmethod
+    def of(
+        arbiter: _Arbiter, contents: OpenChanges, session: Session, table: CatalogTable, rows: pa.RecordBatch
+    ) -> _Conflicts:
+        positions = [rows.schema.get_field_index(name) for name in arbiter.columns]
+        keys = [rows.column(p) for p in positions]
+        index = KeyIndex([key.type for key in keys])
+        slots, first = index.insert(keys, rows.num_rows)
+        with session.alone(lambda: session.views.touched({table.storage})):
+            rule = arbiter.rule(contents.table)
+            if rule is None:
+                held, there = contents.rows_by_key(keys)
+            else:
+                held, there = contents.rows_by_unique(rule, keys)
+                missing = rule.missing(keys, rows.num_rows)
+                slots = np.where(missing, index.capacity + np.arange(rows.num_rows), slots)
+                first = first | missing
+        return _Conflicts(slots, first, held, there)
+
+
+def _free_of_all(found: Sequence[_Conflicts]) -> np.ndarray:
+    """The rows, ascending, that conflict by no arbiter with a row that is there, or with one of these before them.
+
+    Which those are depends on their order, so rows that are alike by some arbiter are looked at one by one."""
+    free = ~np.any([known.held for known in found], axis=0)
+    candidates = np.flatnonzero(free)
+    alike = np.zeros(len(free), np.bool_)
+    for known in found:
+        _, where, counts = np.unique(known.slots[candidates], return_inverse=True, return_counts=True)
+        alike[candidates] |= counts[where] > 1
+    taken: list[set[int]] = [set() for _ in found]
+    for row in np.flatnonzero(alike & free).tolist():
+        slots = [int(known.slots[row]) for known in found]
+        free[row] = not any(slot in used for slot, used in zip(slots, taken, strict=True))
+        if free[row]:
+            for slot, used in zip(slots, taken, strict=True):
+                used.add(slot)
+    return np.flatnonzero(free)
 
 
 def _check_one_statement(session: Session) -> None:
@@ -191,12 +303,12 @@ def _updated(
     statement: st.Insert,
     session: Session,
     table: CatalogTable,
+    arbiter: _Arbiter,
     rows: pa.RecordBatch,
-    slots: np.ndarray,
-    held: np.ndarray,
-    there: pa.RecordBatch,
+    known: _Conflicts,
 ) -> ChangelogBatch:
-    """DO UPDATE: `there` has the rows of the keys that are `held`."""
+    """DO UPDATE."""
+    slots, held, there = known.slots, known.held, known.there
     at = np.flatnonzero(held)
     columns, items = bound_update(statement, session, table)
     excluded = rows.take(pa.array(at))
@@ -205,7 +317,7 @@ def _updated(
     updated, inserted = at[chosen], np.flatnonzero(~held)
     repeated = np.setdiff1d(np.concatenate([updated, inserted]), distinct_rows(slots, last=True))
     if len(repeated):
-        key = ", ".join(f"{name} = {rows.column(name)[int(repeated[0])].as_py()}" for name in table.primary_key)
+        key = ", ".join(f"{name} = {rows.column(name)[int(repeated[0])].as_py()}" for name in arbiter.columns)
         raise ExpressionError(
             f"ON CONFLICT DO UPDATE cannot affect a row a second time: several rows have {key}",
             code="E2018",
