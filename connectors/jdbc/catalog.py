@@ -1,5 +1,5 @@
-"""Flink's catalog `jdbc`: the databases of a server of PostgreSQL. A table of the schema `public` is called by its name, one of
-another schema `schema.table`.
+"""Flink's catalog `jdbc`: the databases of a server of PostgreSQL, MySQL or MariaDB. In PostgreSQL, a table of the schema `public`
+is called by its name, one of another schema `schema.table`.
 
     CREATE CATALOG pg WITH ('type' = 'jdbc', 'base-url' = 'jdbc:postgresql://host:5432', 'default-database' = 'shop',
                             'username' = 'me', 'password' = '..')
@@ -7,6 +7,7 @@ another schema `schema.table`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from connectors.databases.making import cannot_change
@@ -16,14 +17,23 @@ from connectors.postgres.address import PASSWORD, URL, USERNAME, read_address
 from connectors.postgres.catalog import Database, foreign
 from connectors.postgres.described import split_name
 from runtime.core.options import text_option
+from runtime.core.rooms import Room
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignTable
+
+if TYPE_CHECKING:
+    import connectors.mysql.catalog as _mysql
+else:
+    _mysql = Room("connectors.mysql.catalog")
 
 __all__ = ["JDBC_CATALOG", "JdbcCatalog"]
 
 PUBLIC = "public"
 DEFAULT_DATABASE = text_option("default-database", "", "the database that USE CATALOG makes the current one")
-BASE_URL = text_option("base-url", "", "the server, without a database: 'jdbc:postgresql://host:5432'")
-_OPTIONS = (BASE_URL, DEFAULT_DATABASE, USERNAME, PASSWORD)
+BASE_URL = text_option(
+    "base-url", "", "the server, without a database: 'jdbc:postgresql://host:5432' or 'jdbc:mysql://host:3306'"
+)
+_LOGIN = (USERNAME, PASSWORD)
+_OPTIONS = (BASE_URL, DEFAULT_DATABASE, *_LOGIN)
 
 
 class JdbcCatalog:
@@ -84,17 +94,22 @@ class JdbcCatalog:
         return self._open[name]
 
 
-def _open(request: CatalogRequest) -> JdbcCatalog:
+def _open(request: CatalogRequest) -> JdbcCatalog | _mysql.MysqlCatalog:
     given = {k: v for k, v in request.options.items() if k != "type"}
     options = TableOptions(given, "catalog type 'jdbc'", _OPTIONS)
-    catalog = JdbcCatalog(options.required(BASE_URL), options)
+    base = options.required(BASE_URL)
+    if base.startswith(("jdbc:mysql:", "jdbc:mariadb:")):
+        return _mysql.of_server(
+            base, options.required(DEFAULT_DATABASE), {o.key: given[o.key] for o in _LOGIN if o.key in given}
+        )
+    catalog = JdbcCatalog(base, options)
     catalog.databases()
     return catalog
 
 
 JDBC_CATALOG = CatalogFactory(
     name="jdbc",
-    document="the databases of a server of PostgreSQL, as in Flink, to read, write and look up",
+    document="the databases of a server of PostgreSQL, MySQL or MariaDB, as in Flink, to read, write and look up",
     open=_open,
     options=_OPTIONS,
 )

@@ -25,7 +25,7 @@ from runtime.core.types import TypeRoot
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignTable
 from runtime.spi.registry import TableRequest
 
-__all__ = ["MYSQL_CATALOG", "MysqlCatalog", "described_table", "foreign"]
+__all__ = ["MYSQL_CATALOG", "MysqlCatalog", "described_table", "foreign", "of_server"]
 
 _OWN = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 
@@ -106,6 +106,20 @@ def _open(request: CatalogRequest) -> MysqlCatalog:
     given = {k: v for k, v in request.options.items() if k != "type"}
     address = read_address(TableOptions(given, "catalog type 'mysql'", ADDRESS_OPTIONS))
     catalog = MysqlCatalog(address, given)
+    catalog.databases()
+    return catalog
+
+
+def of_server(base: str, database: str, login: Mapping[str, str]) -> MysqlCatalog:
+    """Flink's catalog `jdbc` of a server, with tables of the connector `jdbc`.
+
+    Args:
+        base: the URL without a database.
+        database: the current one.
+        login: user and password, as options.
+    """
+    given = {URL.key: f"{base.rstrip('/')}/{quote(database, safe='')}", **login}
+    catalog = MysqlCatalog(read_address(TableOptions(given, "catalog type 'jdbc'", ADDRESS_OPTIONS)), given, "jdbc")
     catalog.databases()
     return catalog
 

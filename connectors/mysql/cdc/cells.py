@@ -174,6 +174,14 @@ def _decimals(
         total = total * 10**digits + (group if exact else group.astype(object))
         at = at + size
     total = np.where(negative, -total, total)
+    if exact and field.type.root not in TEXTS:
+        halves = np.empty((len(total), 2), dtype=np.int64)
+        halves[:, 0], halves[:, 1] = total, total >> 63
+        bits = pa.array(~mask).buffers()[1]
+        found = pa.Array.from_buffers(
+            pa.decimal128(precision, scale), len(total), [bits, pa.py_buffer(halves)], int(mask.sum())
+        )
+        return fitted(found, field, place)
     # Values of more digits than 64 bits have are numbers of Python, one by one.
     texts = pa.array([None if m else _pointed(int(v), scale) for v, m in zip(total, mask, strict=True)], pa.string())
     return typed(texts.cast(pa.large_binary()), field, place, column.word)

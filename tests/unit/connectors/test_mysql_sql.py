@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -14,7 +16,7 @@ from connectors.options import TableOptions
 from runtime.core.errors import ConnectorError, OptionError, SqlEngineError, UnavailableError
 from runtime.core.secrets import Secret
 from sqlengine import TableEnvironment
-from tests.servers.mariadb import PASSWORD, MariaDatabase
+from tests.servers.mariadb import PASSWORD, MariaDatabase, running
 
 
 @pytest.fixture
@@ -119,6 +121,19 @@ def test_flinks_jdbc(t_env: TableEnvironment, shop: MariaDatabase, scheme: str) 
     assert [r[0] for r in rows(t_env, "DESCRIBE found")] == ["id", "name", "price", "kinds"]
     run(t_env, "INSERT INTO found (id, name) VALUES (2, 'two')")
     assert shop.rows("SELECT name, kinds FROM items WHERE id = 2") == [("two", None)]
+
+
+def test_flinks_catalog(t_env: TableEnvironment, shop: MariaDatabase) -> None:
+    base = shop.url.replace("mysql:", "jdbc:mysql:").rpartition("/")[0]
+    run(
+        t_env,
+        f"CREATE CATALOG my WITH ('type' = 'jdbc', 'base-url' = '{base}', 'default-database' = '{shop.name}', "
+        f"'username' = 'root', 'password' = '{PASSWORD}')",
+    )
+    run(t_env, "USE CATALOG my")
+    assert rows(t_env, "SHOW CURRENT DATABASE") == [(shop.name,)]
+    assert rows(t_env, "SELECT name FROM items WHERE id = 2") == [("item 2",)]
+    assert "'connector' = 'jdbc'" in rows(t_env, "SHOW CREATE TABLE items")[0][0]
 
 
 def test_lookups(t_env: TableEnvironment, shop: MariaDatabase) -> None:
@@ -280,3 +295,31 @@ def test_who_may_not_connect(mariadb: MariaDatabase) -> None:
 def test_what_a_session_is_like(mariadb: MariaDatabase) -> None:
     with closing(Connection(address(url=mariadb.url, username="root", password=PASSWORD))) as connection:
         assert connection.asked("SELECT @@time_zone, @@character_set_results") == [("+00:00", "utf8mb4")]
+
+
+def test_tls() -> None:
+    """Of a server whose certificate is its own."""
+    with running() as server:
+        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+        files = ["-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "cert.pem"]
+        subprocess.run([*made, *files], cwd=server.folder, check=True, capture_output=True)
+        for name in ("key.pem", "cert.pem"):
+            if server.user is not None:
+                shutil.chown(server.folder / name, server.user)
+        with (server.folder / "settings").open("a") as settings:
+            settings.write(f"ssl-cert={server.folder}/cert.pem\nssl-key={server.folder}/key.pem\n")
+        with server.away():
+            pass
+        login = {"username": "root", "password": PASSWORD, "ssl_root_cert_path": str(server.folder / "cert.pem")}
+        url, by_name = f"mysql://127.0.0.1:{server.port}/mysql", f"mysql://localhost:{server.port}/mysql"
+        for mode, secure in (("disable", False), ("prefer", True), ("require", True), ("verify-ca", True)):
+            with closing(Connection(address(url=url, ssl_mode=mode, **login))) as connection:
+                assert bool(connection.asked("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]) == secure
+                (rows,) = connection.rows("SELECT 1")
+                assert rows.to_pylist() == [{"0": b"1"}]
+        with closing(Connection(address(url=by_name, ssl_mode="verify-full", **login))) as connection:
+            assert connection.asked("SELECT 1") == [(1,)]
+        login.pop("ssl_root_cert_path")
+        for mode, where in (("verify-full", by_name), ("verify-ca", url)):
+            with pytest.raises(ConnectorError, match="E3161 .*certificate"):
+                Connection(address(url=where, ssl_mode=mode, **login))
