@@ -147,10 +147,18 @@ class _Listener:
         except Exception as error:
             self._error = error
         finally:
-            if self._runner is not None:
-                self._loop.run_until_complete(self._runner.cleanup())
+            self._loop.run_until_complete(self._over())
             self._loop.close()
             self._ready.set()
+
+    async def _over(self) -> None:
+        """Requests that are under way end without an answer."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _listen(self) -> None:
         web = self._web

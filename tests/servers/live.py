@@ -104,7 +104,16 @@ def websocket_server(serve: Serve, hello: bool = False) -> Iterator[SocketWebSer
     try:
         yield there
     finally:
-        asyncio.run_coroutine_threadsafe(runner[0].cleanup(), loop).result()
+        asyncio.run_coroutine_threadsafe(_over(runner[0]), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def _over(runner: Any) -> None:
+    """Nothing of the server goes on."""
+    await runner.cleanup()
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
