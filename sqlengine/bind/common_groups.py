@@ -18,7 +18,7 @@ from runtime.core.errors import BindError
 from sqlengine.bind.session import CommonTable, QueryEnv
 from sqlengine.parse.spans import span_of
 
-__all__ = ["recursive_tables"]
+__all__ = ["named_tables", "recursive_tables"]
 
 
 def recursive_tables(tables: Sequence[CommonTable], env: QueryEnv) -> QueryEnv:
@@ -77,9 +77,35 @@ def _first(query: exp.Expr) -> exp.Expr:
     return tree
 
 
+def named_tables(tree: exp.Expr) -> list[exp.Table]:
+    """Where a query names tables by one word, but for those that a WITH within it defines."""
+    return [t for t in tree.find_all(exp.Table) if len(t.parts) == 1 and not _is_defined(t, tree)]
+
+
 def _names(tree: exp.Expr) -> set[str]:
-    """The tables that a query names by one word."""
-    return {t.name for t in tree.find_all(exp.Table) if len(t.parts) == 1}
+    return {t.name for t in named_tables(tree)}
+
+
+def _is_defined(table: exp.Table, whole: exp.Expr) -> bool:
+    """Whether a WITH between a table and the whole query defines its name."""
+    inner: exp.Expr = table
+    while inner is not whole and inner.parent is not None:
+        around = inner.parent
+        if isinstance(around, exp.With):
+            # Within WITH a name is known behind its query, and with RECURSIVE everywhere.
+            known = around.expressions if around.args.get("recursive") else around.expressions[: _place(inner, around)]
+            if any(t.args["alias"].this.name == table.name for t in known):
+                return True
+        elif not isinstance(inner, exp.With):
+            with_ = around.args.get("with_")
+            if with_ is not None and any(t.args["alias"].this.name == table.name for t in with_.expressions):
+                return True
+        inner = around
+    return False
+
+
+def _place(inner: exp.Expr, around: exp.With) -> int:
+    return next(i for i, t in enumerate(around.expressions) if t is inner)
 
 
 def _groups(reads: Mapping[str, set[str]]) -> list[set[str]]:

@@ -29,6 +29,7 @@ from runtime.expr.nodes import Call, Column, Expr, Literal, fresh_column
 from runtime.expr.typing import common_type
 from sqlengine.bind.aggregate import materialize_keys
 from sqlengine.bind.coerce import cast_plan
+from sqlengine.bind.common_groups import named_tables
 from sqlengine.bind.rounds import ROUND, STEP, Way, next_round, refused
 from sqlengine.bind.search_cycle import Traces
 from sqlengine.bind.session import BoundQuery, CommonTable, QueryEnv, RoundRows
@@ -235,7 +236,7 @@ def _check_together(queries: Sequence[_Parts]) -> None:
 def _reading(common: CommonTable, tree: exp.Expr) -> list[exp.Table]:
     """Where a part of a query names one of the queries that it forms a loop with."""
     names = {m.name for m in common.group} or {common.name}
-    return [t for t in tree.find_all(exp.Table) if len(t.parts) == 1 and t.name in names]
+    return [t for t in named_tables(tree) if t.name in names]
 
 
 def _parts(common: CommonTable) -> _Parts:
