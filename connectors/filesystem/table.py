@@ -37,7 +37,7 @@ from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Expr
-from runtime.spi.abilities import StoredColumns
+from runtime.spi.abilities import AskedAggregate, StoredColumns
 from runtime.spi.format import Format
 from runtime.spi.reader import ReadContext, SourceReader
 from runtime.spi.registry import ConnectorFactory, TableRequest
@@ -46,11 +46,14 @@ from runtime.spi.statistics import TableStatistics
 
 if TYPE_CHECKING:
     import connectors.filesystem.avro_reader as _avro_reader
+    import connectors.filesystem.grouped_reader as _grouped_reader
     import connectors.filesystem.inference as _inference
     import connectors.filesystem.remote_reader as _remote_reader
     import connectors.filesystem.tail_reader as _tail_reader
+    from connectors.kit.aggregates import Aggregation
 else:
     _avro_reader = Room("connectors.filesystem.avro_reader")
+    _grouped_reader = Room("connectors.filesystem.grouped_reader")
     _inference = Room("connectors.filesystem.inference")
     _remote_reader = Room("connectors.filesystem.remote_reader")
     _tail_reader = Room("connectors.filesystem.tail_reader")
@@ -296,9 +299,26 @@ class ColumnFileSource(FileSource):
     """Files of columns, Parquet or ORC: takes filters, and knows its rows from the footers."""
 
     filters: tuple[ColumnFilter, ...] = ()
+    aggregation: Aggregation | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns.schema if self.aggregation is None else self.aggregation.schema
+
+    def with_aggregates(self, group: Sequence[str], calls: Sequence[AskedAggregate]) -> ColumnFileSource | None:
+        """Of Parquet, what footers say of all rows."""
+        if self.format.name != "parquet" or self.lenient or self.filters or self.aggregation is not None:
+            return None
+        found = _grouped_reader.of_files(self.data, group, calls)
+        return None if found is None else replace(self, columns=self.columns.select(()), aggregation=found)
+
+    def aggregated(self) -> tuple[Sequence[str], Sequence[AskedAggregate]] | None:
+        return None if self.aggregation is None else (self.aggregation.group, self.aggregation.calls)
 
     def with_filters(self, filters: Sequence[Expr]) -> tuple[ColumnFileSource, list[Expr]]:
         """Comparisons of stored columns with constants are taken and applied exactly."""
+        if self.aggregation is not None:
+            return self, list(filters)
         taken, left = take_filters(filters, self.schema, self.data.names)
         return replace(self, filters=(*self.filters, *taken)), left
 
@@ -307,7 +327,7 @@ class ColumnFileSource(FileSource):
 
     def statistics(self) -> TableStatistics:
         """From the footers: of the rows as they are stored, filters left aside. Nothing when more files may come."""
-        if not (self.report_statistics and self.bounded):
+        if not (self.report_statistics and self.bounded) or self.aggregation is not None:
             return TableStatistics()
         known: TableStatistics | None = self.__dict__.get("_known")
         if known is None:
@@ -320,7 +340,12 @@ class ColumnFileSource(FileSource):
 
     def stored_columns(self) -> StoredColumns | None:
         """See `TellsStoredColumns`. Of partitioned tables, and columns of metadata, nothing is told."""
-        if self.format.name != "parquet" or self.lenient or not (self.bounded and self.system.local):
+        if (
+            self.format.name != "parquet"
+            or self.lenient
+            or self.aggregation
+            or not (self.bounded and self.system.local)
+        ):
             return None
         if self.schema.names != self.columns.read:
             return None
@@ -336,6 +361,14 @@ class ColumnFileSource(FileSource):
         only_filtered = dict.fromkeys(f.column for f in self.filters if read.index_of(f.column) < 0)
         return read, Schema((*read.fields, *(self.data[self.data.index_of(n)] for n in only_filtered)))
 
+    def _open(self, entry: FileEntry, context: ReadContext) -> SourceReader:
+        if self.aggregation is None or entry.misplaced:
+            return super()._open(entry, context)
+        rows = self.aggregation.rows
+        return _grouped_reader.GroupedParquetReader(
+            entry.path, rows, rows, (), self.time_zone, self.limits, self.system
+        ).aggregating(self.aggregation)
+
     def _reader(self, entry: FileEntry, context: ReadContext) -> SourceReader:
         read, wanted = self._wanted()
         return _COLUMN_FILES[self.format.name](
@@ -344,6 +377,8 @@ class ColumnFileSource(FileSource):
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()
+        if self.aggregation is not None:
+            described |= self.aggregation.describe()
         return {**described, "filters": [str(f) for f in self.filters]} if self.filters else described
 
 
