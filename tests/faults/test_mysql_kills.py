@@ -18,6 +18,8 @@ from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
 from tests.servers.mariadb import PASSWORD, MariaDatabase
 
+KILLED_SOURCES = ("mysql-cdc",)
+"""Connectors of which the tests here prove something."""
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
 
 _PATIENCE = 60.0

@@ -57,6 +57,7 @@ def filled(stream: KinesisStream, schema: Schema, rows: list[tuple[Any, ...]]) -
 
 
 class TestSource(SourceContract):
+    connectors = ("kinesis",)
     types = TYPES
 
     @pytest.fixture

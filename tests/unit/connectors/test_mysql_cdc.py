@@ -79,6 +79,7 @@ def begun(made: MysqlCdcSource) -> Any:
 class TestSnapshot(SourceContract):
     """The rows as they are, which has an end."""
 
+    connectors = ("mysql-cdc",)
     types = (
         "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "long_decimal", "string",
         "bytes", "date", "time", "timestamp",
