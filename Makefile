@@ -93,7 +93,7 @@ server-kills: $(READY) ## a server under load killed KILLS times (KILLS=200): wh
 	SERVER_KILLS=$(if $(filter file,$(origin KILLS)),200,$(KILLS)) FAULT_FIRST_SEED=$(SEED) $(BIN)/python -m pytest -n 0 -s --timeout 0 tests/faults/test_server_kills.py
 
 spark-faults: $(READY) ## processes of a standalone Spark killed at random, each kind KILLS times (KILLS=20 EVENTS=10000000); needs Java 17
-	SPARK_FAULTS=$(if $(filter file,$(origin KILLS)),20,$(KILLS)) SPARK_EVENTS=$(or $(EVENTS),10000000) $(BIN)/python -m pytest -n 0 -s --timeout 0 tests/spark/test_killed_at_random.py
+	SPARK_FAULTS=$(if $(filter file,$(origin KILLS)),20,$(KILLS)) SPARK_EVENTS=$(or $(EVENTS),10000000) $(BIN)/python -m pytest -n 0 -s --timeout 0 tests/spark/test_killed_at_random.py tests/spark/test_kafka_killed.py
 
 SECONDS ?= 1800
 soak: $(READY)   ## a database at work for SECONDS (1800): memory, handles, threads and files must not grow
