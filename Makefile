@@ -149,4 +149,4 @@ installed: wheel ## the demo and the quick tests against the wheel (golden files
 	cd $(INSTALLED)/tests && ../bin/python -m pytest -n 2 -m 'not long' -k 'not test_golden or written' --ignore tests/docs
 
 clean:           ## remove what these targets made
-	rm -rf $(VENV) $(SANITIZED) $(PEERS) $(INSTALLED) .venv-dbt .venv-flink-clients build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SANITIZED) $(PEERS) $(INSTALLED) .venv-dbt .venv-flink-clients .venv-pgjdbc build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 from tests.server.conftest import started, stop
 from tests.server.gateway_client import Gateway, gateway_address
+from tests.server.maven import copied
 
 HERE = Path(__file__).parent / "flink_clients"
 JARS = Path(__file__).parents[2] / ".venv-flink-clients"
@@ -21,18 +20,7 @@ JARS = Path(__file__).parents[2] / ".venv-flink-clients"
 
 @pytest.fixture(scope="session")
 def jars() -> Path:
-    JARS.mkdir(exist_ok=True)
-    with open(JARS / "lock", "w") as lock:
-        # Tests of several processes may begin at once.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (JARS / "ready").exists():
-            if shutil.which("mvn") is None:
-                for command in (["apt-get", "update"], ["apt-get", "install", "--yes", "maven"]):
-                    subprocess.run(command, check=True, capture_output=True)
-            copy = ["mvn", "--quiet", "--file", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-            subprocess.run([*copy, f"-DoutputDirectory={JARS}"], check=True, capture_output=True)
-            (JARS / "ready").touch()
-    return JARS
+    return copied(HERE / "pom.xml", JARS)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from typing import Any
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType
 
-__all__ = ["from_wire", "type_by_oid"]
+__all__ = ["array_items", "from_wire", "type_by_oid"]
 
 _BY_OID = {t.oid: t for t in TYPES.values()} | ARRAYS
 _DAY = dt.date(2000, 1, 1)
@@ -206,12 +206,18 @@ _ITEM = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|((?:[^\s,{}"\\]|\\.)(?:[^,{}"\\]|
 
 
 def _array_text(text: str, element: PgType) -> list[Any]:
+    read = _TEXTS.get(element.name, _as_it_is)
+    return [None if item is None else read(item) for item in array_items(text)]
+
+
+def array_items(text: str) -> list[str | None]:
+    """The texts of an array of one dimension, as PostgreSQL writes it. Raises ValueError."""
     text = text.strip()
     if not text.startswith("{"):
         raise ValueError(text)
     if text[1:].strip() == "}":
         return []
-    values: list[Any] = []
+    values: list[str | None] = []
     at = 1
     while True:
         match = _ITEM.match(text, at)
@@ -220,7 +226,7 @@ def _array_text(text: str, element: PgType) -> list[Any]:
         quoted, plain, mark = match.groups()
         raw = quoted if quoted is not None else plain.rstrip()
         item = re.sub(r"\\(.)", r"\1", raw, flags=re.DOTALL)
-        values.append(None if quoted is None and raw.upper() == "NULL" else _TEXTS.get(element.name, _as_it_is)(item))
+        values.append(None if quoted is None and raw.upper() == "NULL" else item)
         at = match.end()
         if mark == "}":
             if at != len(text):

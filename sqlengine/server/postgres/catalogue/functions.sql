@@ -149,7 +149,13 @@ CREATE MACRO pgf__regnamespace(n) AS
   try_cast(n AS UINTEGER), error('schema "' || n || '" does not exist'));
 CREATE MACRO pgf__regnamespace_name(o) AS
   coalesce((SELECT any_value(x_s.nspname) FROM cat.pg_namespace x_s WHERE x_s.oid = o), CAST(o AS VARCHAR));
-CREATE MACRO pgf__regproc(n) AS coalesce(try_cast(n AS UINTEGER), error('function "' || n || '" does not exist'));
+CREATE MACRO pgf__regproc(n) AS
+  coalesce(CAST(try_cast(n AS UINTEGER) AS VARCHAR), (SELECT any_value(x_f.f) FROM (SELECT unnest([typinput, typoutput]) AS f
+  FROM cat.pg_type) x_f WHERE x_f.f = regexp_replace(n, '^pg_catalog\.', '')), error('function "' || n ||
+  '" does not exist'));
+CREATE MACRO pgf_pg_get_keywords() AS TABLE
+  SELECT keyword_name AS word, CASE keyword_category WHEN 'reserved' THEN 'R' WHEN 'unreserved' THEN 'U' WHEN 'column_name'
+  THEN 'C' ELSE 'T' END AS catcode, keyword_category AS catdesc FROM duckdb_keywords();
 
 CREATE MACRO pgf__regclass_name(o) AS
   coalesce((SELECT any_value(x_c.relname) FROM cat.pg_class x_c WHERE x_c.oid = o), CAST(o AS VARCHAR));

@@ -7,12 +7,14 @@ replaced wherever they stand. sqlglot reads and writes.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, FUNCTIONS, INFORMATION, PREFIX
+from sqlengine.server.postgres.parameter_values import array_items
 
 __all__ = ["SCHEMA", "rewritten"]
 
@@ -306,6 +308,11 @@ def _cast(node: exp.Cast) -> exp.Expr:
     if name == "regtype":
         return _call("_regtype", value) if is_name else _call("format_type", value, exp.null())
     array = name.endswith("[]")
+    if array and isinstance(value, exp.Literal) and value.name.startswith("{"):
+        # '{a,b}' is no list in DuckDB. What is none in PostgreSQL either, DuckDB tells.
+        with suppress(ValueError):
+            items = array_items(value.name)
+            value = exp.Array(expressions=[exp.null() if i is None else exp.Literal.string(i) for i in items])
     plain = _PLAIN.get(name.removesuffix("[]"))
     if plain is not None:
         return exp.cast(value, exp.DataType.build(plain + ("[]" if array else ""), dialect="duckdb"))
