@@ -250,9 +250,14 @@ def _to_char(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Ex
     """A number or a time by a pattern."""
     if len(args) == 2 and args[0].type.is_numeric:
         return scalar_call(binder, "PG_NUMBER_TEXT", args, span)
-    pattern = _java_pattern("TO_CHAR", args, span)
     value = cast_to(args[0], TIMESTAMP, span) if args[0].type.root is _R.DATE else args[0]
-    return scalar_call(binder, "DATE_FORMAT", [value, pattern], span)
+    try:
+        return scalar_call(binder, "DATE_FORMAT", [value, _java_pattern("TO_CHAR", args, span)], span)
+    except TypeMismatchError:
+        # What DATE_FORMAT does not have, or a pattern that only rows tell.
+        if value.type.root not in (_R.TIMESTAMP, _R.TIMESTAMP_LTZ):
+            raise
+    return scalar_call(binder, "PG_TIME_PATTERN", [cast_to(value, TIMESTAMP, span), args[1]], span)
 
 
 def _to_timestamp(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:

@@ -1,7 +1,8 @@
 """Patterns of PostgreSQL's TO_CHAR, in the letters of DATE_FORMAT (those of Java's `DateTimeFormatter`).
 
 Source: PostgreSQL's manual, "Data Type Formatting Functions". A pattern that DATE_FORMAT cannot follow (the `FM` prefix,
-ordinals, Roman months, text in capitals) is refused, since another text would look right.
+ordinals, Roman months, text in capitals) is refused, since another text would look right: TO_CHAR then does it by itself
+(`runtime/expr/time_patterns.py`).
 """
 
 from __future__ import annotations

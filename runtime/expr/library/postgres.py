@@ -39,8 +39,10 @@ from runtime.expr.library.declare import APPROX, CHARACTER, DOUBLE_, INTEGER, NU
 
 if TYPE_CHECKING:
     import runtime.expr.number_patterns as _patterns
+    import runtime.expr.time_patterns as _time_patterns
 else:
     _patterns = Room("runtime.expr.number_patterns")
+    _time_patterns = Room("runtime.expr.time_patterns")
 
 __all__ = ["FAMILY"]
 
@@ -163,6 +165,18 @@ def number_text(context: EvalContext, value: Value, pattern: Value) -> Value:
     digits = 6 if context.arg_types[0].root is _R.FLOAT else 15
     shown = partial(_patterns.number_text, float_digits=digits)
     return map_distinct(shown, [value, pattern], pa.string(), context.num_rows)
+
+
+@FAMILY.scalar(
+    "PG_TIME_PATTERN",
+    [TIMESTAMP_, CHARACTER],
+    STRING,
+    "A point in time by a pattern such as 'FMDay, DD FMMonth YYYY'.",
+    can_fail=True,
+)
+def time_by_pattern(context: EvalContext, time: Value, pattern: Value) -> Value:
+    micros = pc.cast(time, pa.timestamp("us"), safe=False)
+    return map_distinct(_time_patterns.time_text, [micros, pattern], pa.string(), context.num_rows)
 
 
 def _age(a: Value, b: Value, length: int) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
