@@ -1114,6 +1114,12 @@ def pg_jsonb_without_path(variant: Operand, array_string: Operand, /) -> Express
     SQL: PG_JSONB_WITHOUT_PATH(<VARIANT>, <ARRAY<STRING>>)
     """
 
+def pg_number_text(numeric: Operand, character: Operand, /) -> Expression:
+    """A number by a pattern such as '999,990.00'.
+
+    SQL: PG_NUMBER_TEXT(<NUMERIC>, <CHARACTER>)
+    """
+
 def pg_round_even(approximate_numeric: Operand, /) -> Expression:
     """The nearest whole number, halves to the even one.
 
@@ -1136,6 +1142,12 @@ def pg_shift_right(integer: Operand, integer2: Operand, /) -> Expression:
     """An integer with its bits moved to the right; its sign stays.
 
     SQL: PG_SHIFT_RIGHT(<INTEGER>, <INTEGER>)
+    """
+
+def pg_time_pattern(timestamp: Operand, character: Operand, /) -> Expression:
+    """A point in time by a pattern such as 'FMDay, DD FMMonth YYYY'.
+
+    SQL: PG_TIME_PATTERN(<TIMESTAMP>, <CHARACTER>)
     """
 
 def pg_time_text(character: Operand, /) -> Expression:
