@@ -108,7 +108,7 @@ class KafkaCommits:
             return self._number
 
     def commit(self, number: int, batches: Laned) -> None:
-        if batches.files and self.files is not None:
+        if batches.files:
             self._commit_lanes(self._lanes(number, batches))
         with client.told(self._servers):
             self._begin()

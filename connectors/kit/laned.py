@@ -22,6 +22,7 @@ from connectors.kit.commits import EpochCommits, StagedWriter, commits_of
 from connectors.kit.lane_files import MOST_LANES, LaneFiles, lanes_of, new_run
 from connectors.kit.spool import Spool, spooled
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import ConnectorError
 from runtime.core.key_group import key_group
 from runtime.kernels.key_encoding import KeyEncoder
 
@@ -161,6 +162,13 @@ class _LanedSpool(Spool):
         return found
 
     def rows(self, texts: Sequence[str]) -> Laned:
+        """Raises ConnectorError E3113 for files when nobody knows where these are."""
+        if self._files is None and _names(texts):
+            raise ConnectorError(
+                "a checkpoint names rows in files of its folder, and the job has none",
+                code="E3113",
+                hint="SET 'execution.checkpointing.dir' to the folder that the checkpoint is in, without a key file",
+            )
         return Laned(tuple(_names(texts)), spooled([t for t in texts if not t.startswith(_FILE)], self._names))
 
     def drop(self) -> None:

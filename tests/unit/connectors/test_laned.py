@@ -158,6 +158,19 @@ def test_what_the_driver_writes_in_between_stays_there(tmp_path: Path) -> None:
     assert list((tmp_path / "x").iterdir()) == []
 
 
+def test_files_that_nobody_finds_are_told(tmp_path: Path) -> None:
+    system = System(str(tmp_path / "x"))
+    writer, task = writing(system)
+    writer.adopt(task.write(ChangelogBatch(rows(*range(20)))))
+    named = json.loads(json.dumps(writer.prepare()))
+    for folder, message in (("", "names rows in files of its folder"), (str(tmp_path / "y"), "is not in")):
+        system.files = LaneFiles(folder or str(tmp_path))
+        other = LanedWriter("t", ["id", "key"], system, folder=folder)
+        with pytest.raises(ConnectorError, match=f"E3113 .*{message}"):
+            other.recover([named])
+    assert system.number == 0
+
+
 def runs(system: System, named: list[Any], given: Sequence[Sequence[int]]) -> Iterator[None]:
     """A run from its newest checkpoint on, an epoch after another."""
     writer, task = writing(system)
