@@ -164,6 +164,8 @@ class RelationGrammar(ExpressionGrammar):
         if self.at("TABLE", "("):
             return self._table_function(start, lateral=True)
         tree = self._table_or_call(start)
+        if isinstance(tree, exp.Lateral):
+            return tree
         if not isinstance(tree, TableFunction):
             self.refuse("LATERAL is followed by a query in parentheses or a table function", start)
         tree.set("lateral", True)
