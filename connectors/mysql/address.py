@@ -29,6 +29,7 @@ URL = text_option("url", "", "the database, such as 'mysql://host:3306/shop' or 
 ADDRESS_OPTIONS = (URL, USERNAME, PASSWORD, SSL_MODE, SSL_ROOT, SSL_CERT, SSL_KEY, TIMEOUT)
 PORT = 3306
 
+_TRIED = ("allow", "prefer")
 _EXAMPLE = "mysql://host:3306/database"
 _SCHEME = "(?:jdbc:)?(?:mysql|mariadb)"
 _TLS = {
@@ -74,20 +75,27 @@ class Address(ServerAddress):
             "password": self.password.reveal(),
             "connect_timeout": self.timeout,
         }
-        if self.ssl_mode == "disable":
+        if self.ssl_mode in ("disable", *_TRIED):
             told["ssl_disabled"] = True
-        elif self.ssl_mode not in ("allow", "prefer"):
+        else:
             told["ssl"] = self._tls()
         return told
 
+    def tried_tls(self) -> ssl.SSLContext | None:
+        """For TLS that is used if the server has it; None where it must be used, or must not."""
+        return self._tls() if self.ssl_mode in _TRIED else None
+
     def _tls(self) -> ssl.SSLContext:
         try:
-            context = ssl.create_default_context(cafile=self.ssl_root or None)
-            # Certificates that servers make for themselves are older than these rules.
-            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname = self.ssl_mode == "verify-full"
-            if self.ssl_mode == "require":
+            if self.ssl_mode in ("require", *_TRIED):
                 context.verify_mode = ssl.CERT_NONE
+            elif self.ssl_root:
+                context.load_verify_locations(self.ssl_root)
+            else:
+                # Reading them takes long.
+                context.load_default_certs()
             if self.ssl_cert:
                 context.load_cert_chain(self.ssl_cert, self.ssl_key or None)
         except (OSError, ssl.SSLError) as error:

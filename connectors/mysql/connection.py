@@ -150,7 +150,12 @@ class Connection:
                 program_name="sqlengine",
                 auth_plugin_map=refusing,
                 init_command=_SETTINGS,
+                defer_connect=True,
             )
+            if (tried := address.tried_tls()) is not None:
+                # By itself PyMySQL would read all certificates of the system for a check that it does not make.
+                self._open.ssl, self._open.ctx = True, tried
+            self._open.connect()
             _keep_alive(self._open._sock)
 
     @property

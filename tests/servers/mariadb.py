@@ -116,6 +116,8 @@ class MariaServer:
             database=database,
             user="root",
             password=PASSWORD,
+            # Without: to read the certificates of the system takes longer than most tests.
+            ssl_disabled=True,
             **{"autocommit": True, "charset": "utf8mb4", **more},
         )
 
