@@ -29,7 +29,7 @@ paimon starrocks
 """
 _BOUNDED = frozenset(_BOUNDED_NAMES.split())
 _STREAMS_NAMES = """
-dynamodb-stream fluss kinesis-legacy pravega pulsar rabbitmq rocketmq sqs
+dynamodb-stream fluss kinesis-legacy pravega pulsar rocketmq sqs
 """
 _STREAMS = frozenset(_STREAMS_NAMES.split())
 _SINKS_NAMES = """
@@ -41,7 +41,7 @@ _CHANGES_NAMES = """
 db2-cdc mongodb-cdc oceanbase-cdc oracle-cdc sqlserver-cdc tidb-cdc vitess-cdc
 """
 _CHANGES = frozenset(_CHANGES_NAMES.split())
-_INSERTS_ONLY = frozenset(("firehose", "hive", "kinesis-legacy", "prometheus", "pulsar", "rabbitmq", "sqs"))
+_INSERTS_ONLY = frozenset(("firehose", "hive", "kinesis-legacy", "prometheus", "pulsar", "sqs"))
 ABSENT_CONNECTORS = _BOUNDED | _STREAMS | _SINKS | _CHANGES
 
 

@@ -30,6 +30,7 @@ CONNECTORS = {
     "postgres-cdc": "connectors.postgres.cdc.table:POSTGRES_CDC",
     "print": "connectors.printing.table:PRINT",
     "python-input": "connectors.pushed.refusal:PYTHON_INPUT",
+    "rabbitmq": "connectors.rabbitmq.table:RABBITMQ",
     "redis": "connectors.redis.table:REDIS",
     "socket": "connectors.live.sockets:SOCKET",
     "sqlite": "connectors.sqlite.table:SQLITE",

@@ -11,12 +11,13 @@ from tests.servers.mariadb import mariadb, mariadb_server
 from tests.servers.mosquitto import mosquitto, mosquitto_server
 from tests.servers.nats import nats, nats_server
 from tests.servers.postgres import postgres, postgres_server
+from tests.servers.rabbitmq import rabbitmq, rabbitmq_server
 from tests.servers.redis import redis, redis_server
 from tests.servers.s3 import s3_server
 
 __all__ = [
-    "mariadb", "mariadb_server", "mosquitto", "mosquitto_server", "nats", "nats_server", "postgres", "postgres_server", "redis",
-    "redis_server",
+    "mariadb", "mariadb_server", "mosquitto", "mosquitto_server", "nats", "nats_server", "postgres", "postgres_server", "rabbitmq",
+    "rabbitmq_server", "redis", "redis_server",
 ]  # fmt: skip
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from connectors.formats.message_rows import MessageRows, check_format, is_message_format
@@ -93,6 +95,13 @@ class RowsOfMessages:
 
         Raises FormatError E3201 for a malformed message.
         """
+        batch, rejected, _ = self.with_messages(bodies, metadata, called)
+        return batch, rejected
+
+    def with_messages(
+        self, bodies: pa.Array, metadata: Callable[[str], pa.Array], called: Callable[[int], object]
+    ) -> tuple[ChangelogBatch | None, list[RejectedRow], npt.NDArray[np.int64]]:
+        """As a call, and of which message each row is, int64 (n,)."""
         table = self._table
         decoded = self._value.decode(Payloads.of(bodies))
         if decoded.rejected and not getattr(table.format, "ignore_parse_errors", False):
@@ -106,10 +115,10 @@ class RowsOfMessages:
             )
         rejected = [row for _, row in decoded.rejected]
         if not len(decoded.batch):
-            return None, rejected
+            return None, rejected, decoded.message_of_row
         found = dict(zip(self._wanted, decoded.batch.columns, strict=True))
         for name, key in table.metadata:
             if table.schema.index_of(name) >= 0:
                 found[name] = metadata(key).take(pa.array(decoded.message_of_row))
         columns = [found[name] for name in table.schema.names]
-        return ChangelogBatch.of(columns, table.schema, decoded.batch.kinds), rejected
+        return ChangelogBatch.of(columns, table.schema, decoded.batch.kinds), rejected, decoded.message_of_row

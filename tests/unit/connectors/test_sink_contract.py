@@ -221,6 +221,7 @@ def test_the_page_of_guarantees_says_what_sinks_promise(tmp_path: Path) -> None:
         "upsert-kafka": sink("upsert-kafka", SCHEMA, {**broker, **formats}, primary_key=("a",)),
         "elasticsearch-7": sink("elasticsearch-7", SCHEMA, {"hosts": "http://h", "index": "a"}),
         "opensearch": sink("opensearch", SCHEMA, {"hosts": "http://h", "index": "a"}),
+        "rabbitmq": sink("rabbitmq", SCHEMA, {"url": "amqp://h", "queue": "q", "format": "json"}),
         "mqtt": sink("mqtt", SCHEMA, {"url": "mqtt://h", "topic": "t", "format": "json"}),
         "kinesis": sink(
             "kinesis", SCHEMA, {"stream.arn": "arn:aws:kinesis:eu-west-1:123456789012:stream/s", "format": "json"}

@@ -1,0 +1,164 @@
+"""A server of RabbitMQ, started when a test first asks for it (that takes some seconds), with queues for each test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from tests.server.debian import debian_program
+
+__all__ = ["PASSWORD", "RabbitServer", "rabbitmq", "rabbitmq_server", "running_rabbitmq"]
+
+PASSWORD = "quite another secret"
+_numbers = itertools.count(1)
+_CONFIG = """
+listeners.tcp.1 = 127.0.0.1:{port}
+default_user = test
+default_pass = {password}
+loopback_users = none
+log.console = false
+log.file.level = warning
+vm_memory_high_watermark.relative = 0.2
+disk_free_limit.absolute = 50MB
+"""
+
+
+@dataclass
+class RabbitServer:
+    """A server. `queue`: the name of a queue of the test, which is not made yet."""
+
+    port: int
+    queue: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"amqp://127.0.0.1:{self.port}"
+
+    @property
+    def options(self) -> str:
+        """What a table says in WITH."""
+        return f"'connector' = 'rabbitmq', 'url' = '{self.url}', 'username' = 'test', 'password' = '{PASSWORD}'"
+
+    @contextmanager
+    def channel(self) -> Iterator[Any]:
+        """With RabbitMQ's own client."""
+        login = pika.PlainCredentials("test", PASSWORD)
+        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.port, credentials=login))
+        try:
+            yield connection.channel()
+        finally:
+            connection.close()
+
+    def make_queue(self, name: str = "", **arguments: Any) -> str:
+        name = name or self.queue
+        with self.channel() as channel:
+            channel.queue_declare(name, durable=True, arguments={k.replace("_", "-"): v for k, v in arguments.items()})
+        return name
+
+    def publish(self, *bodies: bytes, queue: str = "", ids: Sequence[str | None] = ()) -> None:
+        """Messages, with ids if there are some; the server has them when this returns."""
+        with self.channel() as channel:
+            channel.confirm_delivery()
+            for number, body in enumerate(bodies):
+                named = pika.BasicProperties(message_id=ids[number] if ids else None, delivery_mode=2)
+                channel.basic_publish("", queue or self.queue, body, named)
+
+    def waiting(self, queue: str = "") -> int:
+        """How many messages nobody has."""
+        with self.channel() as channel:
+            return int(channel.queue_declare(queue or self.queue, passive=True).method.message_count)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running_rabbitmq() -> Iterator[RabbitServer]:
+    """A new server, with a port mapper of Erlang of its own."""
+    program = debian_program("rabbitmq-server", folders="/usr/lib/rabbitmq/bin")
+    with tempfile.TemporaryDirectory(prefix="rabbit-", ignore_cleanup_errors=True) as name:
+        folder, port, mapper = Path(name), _free_port(), _free_port()
+        (folder / "rabbitmq.conf").write_text(_CONFIG.format(port=port, password=PASSWORD))
+        (folder / "plugins").write_text("[].")
+        variables = {
+            **os.environ,
+            "HOME": name,
+            "RABBITMQ_NODENAME": f"test{port}@localhost",
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq"),
+            "RABBITMQ_CONF_ENV_FILE": str(folder / "none"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder / "logs"),
+            "RABBITMQ_DIST_PORT": str(_free_port()),
+            "ERL_EPMD_PORT": str(mapper),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+        }
+        with open(folder / "out", "wb") as out:
+            process = subprocess.Popen(
+                [program], env=variables, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        server = RabbitServer(port)
+        try:
+            _wait(server, process, folder)
+            yield server
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            _end(folder, name)
+            subprocess.run(
+                [debian_program("epmd", "erlang-base"), "-kill"], env=variables, check=False, capture_output=True
+            )
+
+
+def _wait(server: RabbitServer, process: subprocess.Popen[bytes], folder: Path) -> None:
+    until = time.monotonic() + 90
+    while True:
+        try:
+            with server.channel():
+                return
+        except pika.exceptions.AMQPError:
+            assert time.monotonic() < until and process.poll() is None, (folder / "out").read_text()
+            time.sleep(0.05)
+
+
+def _end(folder: Path, name: str) -> None:
+    """Erlang's process may be in a session of its own: it is known by its folder."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes()
+        except OSError:
+            continue
+        if re.search(rb"beam|erl_child_setup", command) and name.encode() in command:
+            os.kill(int(path.parent.name), signal.SIGKILL)
+    del folder
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_server() -> Iterator[RabbitServer]:
+    """The server of this process."""
+    with running_rabbitmq() as server:
+        yield server
+
+
+@pytest.fixture
+def rabbitmq(rabbitmq_server: RabbitServer) -> RabbitServer:
+    """The server with the name of a queue of its own."""
+    return RabbitServer(rabbitmq_server.port, f"test{next(_numbers)}")
