@@ -25,6 +25,7 @@ from sqlengine.server.access import Access, is_loopback
 from sqlengine.server.audit import Audit
 from sqlengine.server.feeds import Feeds
 from sqlengine.server.postgres.listener import PostgresServer
+from sqlengine.server.signals import on_signal
 from sqlengine.server.standby import Port, begin_anew, listen, stand_by, wait_at
 from sqlengine.server.tls import Tls
 from sqlengine.statements.lasting import open_database, shared_at
@@ -267,10 +268,10 @@ async def _until_stopped(ports: Sequence[Port], tls: Tls | None, folder: Databas
         stopped.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+        on_signal(loop, number, stopped.set)
     following = None if tls is None else loop.create_task(tls.follow())
     if tls is not None:
-        loop.add_signal_handler(signal.SIGHUP, tls.refresh)
+        on_signal(loop, signal.SIGHUP, tls.refresh)
     if folder is not None:
         folder.when_taken_over(lambda: loop.call_soon_threadsafe(lose))
     try:

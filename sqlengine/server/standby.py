@@ -21,6 +21,7 @@ from runtime.core.errors import OptionError
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.database.folder.lease import SharedLease
+from sqlengine.server.signals import on_signal
 
 __all__ = ["Port", "Server", "begin_anew", "listen", "stand_by", "wait_at"]
 
@@ -126,7 +127,7 @@ async def _waited(
 ) -> TableEnvironment | None:
     loop, ended = asyncio.get_running_loop(), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+        on_signal(loop, number, ended.set)
     listening: list[Port] = []
     try:
         for port in ports:

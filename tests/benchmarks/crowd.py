@@ -35,6 +35,7 @@ from tests.server.wire_client import WireClient, message
 
 _GROUPS = 100
 _KEYS = 200_000
+_NOTE = "x" * 60
 _EPOCHS = 20
 """Portions a second in which rows arrive."""
 _SAMPLE_SECONDS = 10.0
@@ -146,7 +147,7 @@ class _Feeder(threading.Thread):
         with psycopg.connect(self._conninfo, autocommit=True) as client:
             for portion in range(1, sys.maxsize):
                 keys, now = chance.integers(0, _KEYS, self._rows), int(time.time() * 1000)
-                lines = "".join(f"{key}\t{key % _GROUPS}\t{now}\n" for key in keys.tolist())
+                lines = "".join(f"{key}\t{key % _GROUPS}\t{now}\t{_NOTE}\n" for key in keys.tolist())
                 with client.cursor().copy("COPY t FROM STDIN") as copy:
                     copy.write(lines)
                 self.written += self._rows
@@ -188,9 +189,10 @@ def _run(arguments: argparse.Namespace, process: subprocess.Popen[str]) -> bool:
     host, port = match[1], int(match[2])
     conninfo = f"host={host} port={port} user=sqlengine"
     with psycopg.connect(conninfo, autocommit=True) as client:
-        client.execute("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, g INT, sent BIGINT)")
+        client.execute("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, g INT, sent BIGINT, note STRING)")
         client.execute(
-            f"INSERT INTO t SELECT CAST(n AS INT), CAST(MOD(n, {_GROUPS}) AS INT), 0 FROM generate_series(0, {_KEYS - 1}) AS s (n)"
+            f"INSERT INTO t SELECT CAST(n AS INT), CAST(MOD(n, {_GROUPS}) AS INT), 0, '{_NOTE}' "
+            f"FROM generate_series(0, {_KEYS - 1}) AS s (n)"
         )
         client.execute("CREATE MATERIALIZED VIEW v AS SELECT g, COUNT(*) AS n, MAX(sent) AS newest FROM t GROUP BY g")
     here, there = multiprocessing.Pipe()

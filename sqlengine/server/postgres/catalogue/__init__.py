@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Catalogues"]
 
 _log = Log("server")
+# DuckDB says so on stderr, of results of a few rows.
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 _MOST_KEPT = 32
 _VERSION = f"PostgreSQL {SERVER_VERSION} on Python, compiled by CPython, 64-bit"
 
