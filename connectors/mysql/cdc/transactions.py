@@ -131,7 +131,7 @@ class Transactions:
             seconds, kind, end = ev.read_header(event)
             if kind in ev.ROWS:
                 if self._tables.get(_number(event)):
-                    self._add(event, kind, seconds)
+                    self._add(event, kind, seconds, end)
             elif kind == ev.TABLE_MAP:
                 told = bytes(event[ev.HEAD : len(event) - self._trailer])
                 ours = self._known.get(told)
@@ -143,7 +143,7 @@ class Transactions:
                 self._commit(end)
             elif kind in (ev.MARIA_GTID, ev.GTID, ev.ANONYMOUS_GTID):
                 # That of MariaDB begins a transaction, unless a statement that stands alone follows.
-                self._begin(body=kind == ev.MARIA_GTID and not event[ev.HEAD + 12] & 1)
+                self._begin(end - len(event), body=kind == ev.MARIA_GTID and not event[ev.HEAD + 12] & 1)
             elif kind == ev.QUERY:
                 yield from self._statement(event, end)
             elif kind == ev.ROTATE:
@@ -170,11 +170,12 @@ class Transactions:
         self._file, self._newest = file, at
         self._tables.clear()
 
-    def _begin(self, *, body: bool) -> None:
+    def _begin(self, at: int, *, body: bool) -> None:
+        """A transaction begins there. That is not where the one before has ended: a file begins with events of its own."""
         self._open, self._body, self._xa = True, body, False
         if self._begun and not self._events:
             self._begun.clear()
-        self._begun.append(_Begun(Place(self._file, self._at), self._skip))
+        self._begun.append(_Begun(Place(self._file, at), self._skip))
 
     def _commit(self, end: int) -> None:
         self._open = self._body = self._xa = False
@@ -197,13 +198,13 @@ class Transactions:
                 yield self.flush()
             self._shaped(shape)
 
-    def _add(self, event: memoryview, kind: int, seconds: int) -> None:
+    def _add(self, event: memoryview, kind: int, seconds: int, end: int) -> None:
         if self._xa:
             raise self._unread("a transaction of XA, which may be taken back", "leave XA out for this table")
         if not self._events:
             self._since = time.monotonic()
         if not self._open:
-            self._begin(body=True)
+            self._begin(end - len(event), body=True)
         self._events.append(RowEvent(kind, event[: len(event) - self._trailer], len(self._begun) - 1))
         self._seconds.append(seconds)
         self._size += len(event)
@@ -214,7 +215,7 @@ class Transactions:
         first, second = ((found[1] or "").upper(), (found[2] or "").upper()) if found else ("", "")
         if first == "BEGIN":
             if not self._open:
-                self._begin(body=True)
+                self._begin(end - len(event), body=True)
             self._body = True
         elif first == "XA" and second in ("START", "BEGIN"):
             self._body = self._xa = True

@@ -230,6 +230,23 @@ def test_it_adds_up(made: MariaDatabase, seed: int, upsert: bool, monkeypatch: p
     assert contents.sorted() == sql_rows(made)
 
 
+def test_a_snapshot_at_the_beginning_of_a_file(made: MariaDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first transaction behind it counts."""
+    monkeypatch.setattr("connectors.mysql.connection._BATCH_BYTES", 1)
+    made.run("INSERT INTO t SELECT seq, 'a', 1, NULL FROM seq_1_to_9")
+    reader = opened(table(made))
+    while reader.poll(1) is None:
+        pass
+    position = reader.position()
+    reader.close()
+    made.run("FLUSH BINARY LOGS")
+    again = opened(table(made), position)
+    assert [values[0] for _, values in all_there_is(again)] == list(range(2, 10))
+    made.run("UPDATE t SET n = 5 WHERE id IN (1, 9)")
+    assert [values[0] for _, values in all_there_is(again)] == [1, 1, 9, 9]
+    again.close()
+
+
 def test_where_it_begins(made: MariaDatabase) -> None:
     made.run("INSERT INTO t VALUES (1, 'a', 1, NULL)")
     latest = opened(table(made, **{"scan.startup.mode": "latest-offset"}))
