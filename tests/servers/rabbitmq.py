@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -122,10 +121,7 @@ def running_rabbitmq() -> Iterator[RabbitServer]:
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            _end(folder, name)
-            subprocess.run(
-                [debian_program("epmd", "erlang-base"), "-kill"], env=variables, check=False, capture_output=True
-            )
+            _end(name)
 
 
 def _wait(server: RabbitServer, process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -139,16 +135,14 @@ def _wait(server: RabbitServer, process: subprocess.Popen[bytes], folder: Path) 
             time.sleep(0.05)
 
 
-def _end(folder: Path, name: str) -> None:
-    """Erlang's process may be in a session of its own: it is known by its folder."""
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+def _end(name: str) -> None:
+    """Erlang's processes, and its port mapper, are in sessions of their own: they are known by their home."""
+    for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            command = path.read_bytes()
+            if f"HOME={name}\0".encode() in path.read_bytes():
+                os.kill(int(path.parent.name), signal.SIGKILL)
         except OSError:
             continue
-        if re.search(rb"beam|erl_child_setup", command) and name.encode() in command:
-            os.kill(int(path.parent.name), signal.SIGKILL)
-    del folder
 
 
 @pytest.fixture(scope="session")
