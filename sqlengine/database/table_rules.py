@@ -26,7 +26,7 @@ from runtime.expr.library import builtin_functions
 from runtime.expr.nodes import Column, Expr, fresh_column
 from runtime.expr.rewrite import to_input_refs
 from sqlengine.bind.binder import bind_expression
-from sqlengine.catalog.objects import CatalogTable, Constraint, PhysicalColumn
+from sqlengine.catalog.objects import CatalogTable, Constraint, EpochNumber, PhysicalColumn
 from sqlengine.parse.spans import span_of
 
 __all__ = ["columns_read", "table_rules"]
@@ -105,7 +105,9 @@ class _Everywhere:
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> NoReturn:
         _refuse(path, span)
 
-    def past(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int) -> NoReturn:
+    def past(
+        self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str], moment: int | EpochNumber
+    ) -> NoReturn:
         _refuse(path, span)
 
     def model(self, path: tuple[str, ...], span: Span | None) -> NoReturn:
