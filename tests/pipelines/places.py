@@ -155,7 +155,7 @@ def _s3_to_kafka(servers: Servers) -> Pipeline:
             yield sorted(warm)
 
     return Pipeline(
-        {"KAFKA": servers.kafka, "S3": servers.s3, "S3_KEY": "anybody", "S3_SECRET": "anything"},
+        {"KAFKA": servers.kafka, "S3": servers.s3, "S3_KEY": "anybody", "S3_SECRET": "of the pipelines alone"},
         changes(),
         "SELECT sensor, degrees FROM warm ORDER BY sensor, degrees",
         "CREATE TABLE warm (sensor STRING, degrees DOUBLE) WITH ('connector' = 'kafka', 'topic' = 'warm', 'format' = 'json', "

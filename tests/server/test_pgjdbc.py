@@ -44,7 +44,7 @@ def test_every_method_of_its_metadata(address: Address) -> None:
         client.execute(sql.SQL("CREATE SCHEMA {}").format(schema))
         client.execute(sql.SQL("SET search_path = {}").format(schema))
         for name in TABLES:
-            client.execute(sql.SQL("CREATE TABLE {} {}").format(sql.Identifier(name), columns))
+            client.execute(sql.SQL("CREATE TABLE {} {} COMMENT 'a table'").format(sql.Identifier(name), columns))
         client.execute('CREATE MATERIALIZED VIEW "select" AS SELECT id, COUNT(*) AS "n n" FROM plain GROUP BY id')
         client.execute('CREATE VIEW "a view" AS SELECT id FROM plain')
     try:

@@ -297,6 +297,7 @@ def test_what_postgresql_says_of_names_and_values(client: psycopg.Connection) ->
         "SELECT 'said'::regclass, obj_description('said'::regclass, 'pg_class'), col_description('said'::regclass, 2)"
     )
     assert client.execute(asked).fetchall() == [("said", "things", "of it")]
+    assert client.execute("SELECT 'pg_class'::regclass::oid, 'said'::regclass::oid > 1259").fetchall() == [(1259, True)]
     asked = "SELECT count(*) FROM pg_class WHERE relname = 'pg_class' AND relnamespace = 'pg_catalog'::regnamespace"
     assert client.execute(asked).fetchall() == [(1,)]
     assert client.execute("SELECT pg_typeof(1), pg_typeof(ARRAY['a'])").fetchall() == [("integer", "text[]")]

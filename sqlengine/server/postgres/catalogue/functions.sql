@@ -136,10 +136,11 @@ CREATE MACRO pgf_pg_try_advisory_lock(k) AS TRUE;
 CREATE MACRO pgf__unquoted(n) AS CASE WHEN n LIKE '"%' THEN replace(n[2:-2], '""', '"') ELSE n END;
 CREATE MACRO pgf__parts(n) AS regexp_extract_all(n, '"(?:[^"]|"")*"|[^."]+');
 
+-- A name alone is first one of pg_catalog, whose numbers are the least.
 CREATE MACRO pgf__regclass(n) AS
   (SELECT min(x_c.oid) FROM cat.pg_class x_c JOIN cat.pg_namespace x_s ON x_s.oid = x_c.relnamespace WHERE x_c.relname =
-  pgf__unquoted(list_extract(pgf__parts(n), -1)) AND x_s.nspname = CASE WHEN len(pgf__parts(n)) > 1 THEN
-  pgf__unquoted(list_extract(pgf__parts(n), -2)) ELSE getvariable('current_schema') END);
+  pgf__unquoted(list_extract(pgf__parts(n), -1)) AND CASE WHEN len(pgf__parts(n)) > 1 THEN x_s.nspname =
+  pgf__unquoted(list_extract(pgf__parts(n), -2)) ELSE x_s.nspname IN ('pg_catalog', getvariable('current_schema')) END);
 CREATE MACRO pgf_to_regclass(n) AS (SELECT any_value(oid) FROM (SELECT pgf__regclass(n) AS oid) AS q WHERE oid > 0);
 
 CREATE MACRO pgf__regclass_there(n) AS
