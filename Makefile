@@ -74,7 +74,7 @@ N ?= 10000
 SEED := $(shell date +%s)
 fuzz: $(READY)   ## N generated cases against DuckDB and models (N=10000), others each time (SEED=...: those again)
 	@echo "seed $(SEED)"
-	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 --timeout 0 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py tests/oracle/test_edited_statements.py \
+	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 --timeout 0 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py tests/oracle/test_edited_statements.py tests/oracle/test_open_epochs.py \
 	    tests/unit/operators/test_match_recognize.py tests/unit/operators/test_match_standard.py
 	FUZZ_CASES=$(N) $(BIN)/python -m pytest -n 2 --timeout 0 -k "a_model or the_same" tests/unit/table_api/test_process_functions.py tests/unit/table_api/test_process_epochs.py --hypothesis-seed=$(SEED)
 

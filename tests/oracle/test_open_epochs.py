@@ -1,11 +1,12 @@
 """Random DML with subqueries, inside and outside of epochs, against the transactions of DuckDB.
 
 After every statement the session's own answers are those of DuckDB within its transaction; what others see (what a
-materialized view keeps) is what DuckDB has committed.
+materialized view keeps) is what DuckDB has committed. FUZZ_CASES and FUZZ_SEED say how many longer sequences, and which.
 """
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ import pytest
 from runtime.core.errors import SqlEngineError
 from sqlengine import TableEnvironment
 from sqlengine.catalog.objects import MaterializedView
+
+CASES = max(12, int(os.environ.get("FUZZ_CASES", "0")) // 50)
+FIRST_SEED = int(os.environ.get("FUZZ_SEED", "100"))
 
 TABLES = {"t0": True, "t1": True, "t2": False}
 """Tables (k INT, v INT), and whether k is the primary key."""
@@ -129,6 +133,6 @@ def test_a_session_sees_its_open_epoch_everywhere(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 125))
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + CASES))
 def test_longer_sequences(seed: int) -> None:
     run(seed, 60)
