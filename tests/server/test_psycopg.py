@@ -9,7 +9,7 @@ from decimal import Decimal
 import psycopg
 import pytest
 
-from tests.server.conftest import Address
+from tests.server.conftest import Address, started, stop
 
 EVERYTHING = """CREATE TABLE everything (
   id BIGINT PRIMARY KEY NOT ENFORCED, flag BOOLEAN, small SMALLINT, n INT, f FLOAT, d DOUBLE, amount DECIMAL(20, 4), name STRING,
@@ -206,6 +206,23 @@ def test_copy_out_and_in_again(client: psycopg.Connection, options: str) -> None
         for start in range(0, len(data), 7):
             copy.write(data[start : start + 7])
     assert client.execute("SELECT * FROM u ORDER BY id").fetchall() == COPIED
+
+
+def test_what_was_copied_is_held_by_the_table_alone() -> None:
+    """Rows on their way have a name of their own, which is gone with them: a client that copies for days keeps nothing."""
+    process, host, port = started()
+    try:
+        with psycopg.connect(
+            f"host={host} port={port} user=sqlengine dbname=default_catalog", autocommit=True
+        ) as client:
+            client.execute("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, name STRING)")
+            with client.cursor().copy("COPY t FROM STDIN") as copy:
+                copy.write_row((1, "one"))
+            for number in range(1, 9):
+                with pytest.raises(psycopg.errors.UndefinedTable):
+                    client.execute(f'SELECT * FROM "$python".from_arrow_{number}')  # type: ignore[arg-type]
+    finally:
+        assert stop(process) == 0
 
 
 def test_copy_of_what_is_no_row_writes_nothing(client: psycopg.Connection) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectionStatement"]
 
-_COPY_ROWS = "$copied"
 _READ_ONE_BY_ONE = frozenset(("bool", "bytea", "timestamptz"))
 
 
@@ -194,13 +193,11 @@ def _copy_in(session: ClientSession, command: c.CopyFrom) -> Outcome:
             for i, (array, column) in enumerate(zip(batch, columns, strict=True), 1)
         ]
         copied_rows = pa.Table.from_arrays(rows, names=[str(i) for i in range(len(rows))])
-        environment.create_temporary_view(_COPY_ROWS, environment.from_arrow(copied_rows))
-        try:
-            targets = ", ".join(f"`{name}`" for name in names)
-            insert = environment.execute_sql(f"INSERT INTO {table} ({targets}) SELECT {casts} FROM `{_COPY_ROWS}`")
-            insert.wait()
-        finally:
-            environment.execute_sql(f"DROP TEMPORARY VIEW `{_COPY_ROWS}`")
+        # Held by nothing but this call: a temporary view would keep the rows for as long as the client is there.
+        given = environment.from_arrow(copied_rows)
+        targets = ", ".join(f"`{name}`" for name in names)
+        query = f"SELECT {casts} FROM ({given.query.code.sql}) AS copied"
+        environment.execute_sql(f"INSERT INTO {table} ({targets}) {query}").wait()
         return len(rows[0])
 
     def take(data: bytes | None) -> int:
