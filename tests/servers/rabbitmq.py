@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = ["PASSWORD", "RabbitServer", "rabbitmq", "rabbitmq_server", "running_r
 
 PASSWORD = "quite another secret"
 _numbers = itertools.count(1)
+_chance = random.SystemRandom()
 _CONFIG = """
 listeners.tcp.1 = 127.0.0.1:{port}
 default_user = test
@@ -83,10 +85,12 @@ class RabbitServer:
 
 
 def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+    """Below the ports that systems give to connections: the server takes it seconds later, and nobody else meanwhile."""
+    while True:
+        port = _chance.randrange(10_000, 32_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
