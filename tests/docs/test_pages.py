@@ -107,6 +107,7 @@ OF_OTHER_PROGRAMS = {
         "--from",
         "--intervals",
         "--memory",
+        "--minutes",
         "--query",
         "--repeat",
         "--rows",
