@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,25 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.databases.writing import EpochWriter
-from connectors.formats.message_table import format_prefixes, message_format
+from connectors.formats.message_table import format_prefixes
 from connectors.kit.journal import opened_journal
 from connectors.kit.journal_reading import ENDS, KEEP, SPOOL, SPOOL_SIZE, STARTS, journal_rows, spool_of
-from connectors.kit.prefetch import Fetched, PrefetchingReader
+from connectors.kit.message_source import MessageSource, messages_of
+from connectors.kit.prefetch import Fetched
 from connectors.mqtt.address import ADDRESS_OPTIONS, Address, read_address
 from connectors.mqtt.sending import MqttMessages
 from connectors.mqtt.session import KeptMessage, Subscription, kept_messages, receiving
-from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
-from runtime.core.changelog import ChangelogMode
+from connectors.options import FORMAT, MAX_RECORD, TableOptions
 from runtime.core.errors import OptionError
 from runtime.core.options import bool_option, text_option
-from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, INT, STRING, timestamp_ltz
-from runtime.spi.format import Format
-from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.sink import Delivery
-from runtime.spi.source import Split
-from runtime.spi.statistics import TableStatistics
 from runtime.spi.writer import SinkWriter
 
 if TYPE_CHECKING:
@@ -62,22 +56,18 @@ METADATA = {
 }
 
 
-@dataclass(frozen=True)
-class MqttTable:
+@dataclass(frozen=True, kw_only=True)
+class MqttTable(MessageSource):
     """Messages of topics. It opens nothing by itself.
 
     Attributes:
-        schema, value, metadata, most: see `MessageTable`.
         client, folder: of the session; empty for a table that is only written.
         keep: seconds; spool: bytes.
         qos: None where it is what is usual.
     """
 
-    schema: Schema
-    primary_key: tuple[str, ...]
-    value: Schema
-    metadata: tuple[tuple[str, str], ...]
-    name: str
+    SPLIT = "journal"
+
     address: Address
     topics: tuple[str, ...]
     client: str
@@ -86,11 +76,6 @@ class MqttTable:
     spool: int
     qos: int | None
     retained: bool
-    starts: str
-    ends: str
-    most: int
-    time_zone: str
-    format: Format = field(compare=False)
 
     def place(self) -> str:
         """For messages and lineage."""
@@ -103,29 +88,15 @@ class MqttTable:
 
     # --- what is read
 
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return self.format.changelog_mode
-
-    @property
-    def bounded(self) -> bool:
-        return self.ends == "latest"
-
-    def statistics(self) -> TableStatistics:
-        return TableStatistics()
-
-    def splits(self) -> list[Split]:
-        return [Split("journal")]
-
-    def watch_splits(self, wake: object) -> Any:
-        """There is never another one."""
-        return lambda: None
-
-    def open(self, split: Split, context: ReadContext) -> PrefetchingReader:
-        return PrefetchingReader(self.place(), functools.partial(_read, self), context, bounded=self.bounded)
-
-    def with_columns(self, names: Sequence[str]) -> MqttTable:
-        return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
+    def fetch(self, position: Any, stop: threading.Event) -> Iterator[Fetched]:
+        """See `Fetching`."""
+        folder = Path(self.folder)
+        with opened_journal(folder, self.keep, self.spool) as journal:
+            if self.bounded:
+                yield from journal_rows(self, journal, position, stop, kept_messages, _metadata)
+                return
+            with receiving(folder, journal, self.subscription) as session:
+                yield from journal_rows(self, journal, position, stop, kept_messages, _metadata, session.check)
 
     @property
     def subscription(self) -> Subscription:
@@ -143,22 +114,8 @@ class MqttTable:
     def delivery(self) -> Delivery:
         return "at-least-once"
 
-    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        return self.format.changelog_mode
-
     def open_writer(self, job: str) -> SinkWriter:
         return EpochWriter(self.name, MqttMessages(self))
-
-
-def _read(table: MqttTable, position: Any, stop: threading.Event) -> Iterator[Fetched]:
-    """See `Fetching`."""
-    folder = Path(table.folder)
-    with opened_journal(folder, table.keep, table.spool) as journal:
-        if table.bounded:
-            yield from journal_rows(table, journal, position, stop, kept_messages, _metadata)
-            return
-        with receiving(folder, journal, table.subscription) as session:
-            yield from journal_rows(table, journal, position, stop, kept_messages, _metadata, session.check)
 
 
 def _metadata(messages: Sequence[KeptMessage], key: str) -> pa.Array:
@@ -201,33 +158,20 @@ def _topics(given: str, *, writes: bool) -> tuple[str, ...]:
 def _table(request: TableRequest, *, writes: bool = False) -> MqttTable:
     """The table that options describe; raises OptionError and UnsupportedError."""
     options = TableOptions(request.options, "connector 'mqtt'", OPTIONS, format_prefixes(request))
-    if writes and request.metadata:
-        raise OptionError(
-            f"connector 'mqtt' cannot write metadata column '{request.metadata[0][1]}'", hint="declare it VIRTUAL"
-        )
     client, folder, keep, most = options.get(CLIENT), "", 0.0, 0
     if not writes:
         folder, keep, most = spool_of(options)
         client = options.required(CLIENT)
     return MqttTable(
-        request.schema,
-        request.primary_key,
-        physical_part(request),
-        request.metadata,
-        request.name,
-        read_address(options),
-        _topics(options.required(TOPIC), writes=writes),
-        client,
-        folder,
-        keep,
-        most,
-        int(options.get(QOS)) if options.get(QOS) else None,
-        options.get(RETAIN),
-        options.get(STARTS).lower(),
-        options.get(ENDS).lower(),
-        memory_limit(options, MAX_RECORD),
-        request.time_zone,
-        message_format(request, options, writes=writes),
+        **messages_of("mqtt", request, options, STARTS, ENDS, writes=writes),
+        address=read_address(options),
+        topics=_topics(options.required(TOPIC), writes=writes),
+        client=client,
+        folder=folder,
+        keep=keep,
+        spool=most,
+        qos=int(options.get(QOS)) if options.get(QOS) else None,
+        retained=options.get(RETAIN),
     )
 
 

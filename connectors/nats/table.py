@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.databases.options import GUARANTEE, Delivering, read_delivering
 from connectors.databases.writing import EpochWriter
-from connectors.formats.message_table import format_prefixes, message_format
+from connectors.formats.message_table import format_prefixes
 from connectors.kit.commits import SPOOL_SIZE, CommittingWriter
-from connectors.kit.prefetch import PrefetchingReader
+from connectors.kit.message_source import MessageSource, messages_of
+from connectors.kit.prefetch import Fetched
 from connectors.nats.address import ADDRESS_OPTIONS, Address, read_address
 from connectors.nats.commits import NatsCommits, NatsMessages
 from connectors.nats.reading import METADATA, read_messages
-from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
-from runtime.core.changelog import ChangelogMode
+from connectors.options import FORMAT, MAX_RECORD, TableOptions
 from runtime.core.errors import OptionError
 from runtime.core.options import text_option
-from runtime.core.schema import Schema
-from runtime.spi.format import Format
-from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.sink import Delivery
-from runtime.spi.source import Split
-from runtime.spi.statistics import TableStatistics
 from runtime.spi.writer import SinkWriter
 
 __all__ = ["NATS", "OPTIONS", "NatsTable"]
@@ -46,31 +41,20 @@ ENDS = text_option(
 OPTIONS = (*ADDRESS_OPTIONS, STREAM, SUBJECT, STARTS, ENDS, FORMAT, MAX_RECORD, GUARANTEE, SPOOL_SIZE)
 
 
-@dataclass(frozen=True)
-class NatsTable:
+@dataclass(frozen=True, kw_only=True)
+class NatsTable(MessageSource):
     """Messages of a stream. It opens nothing by itself.
 
     Attributes:
-        schema: the columns to give; value: all that messages hold.
         subject: of the messages; empty for all of the stream.
-        metadata: (column, metadata key).
-        most: a message of more bytes is malformed.
     """
 
-    schema: Schema
-    primary_key: tuple[str, ...]
-    value: Schema
-    metadata: tuple[tuple[str, str], ...]
-    name: str
+    SPLIT = "stream"
+
     address: Address
     stream: str
     subject: str
-    starts: str
-    ends: str
-    most: int
     delivering: Delivering
-    time_zone: str
-    format: Format = field(compare=False)
 
     def place(self) -> str:
         """For messages and lineage."""
@@ -82,31 +66,9 @@ class NatsTable:
         options = {"servers": str(self.address), "stream": self.stream, "format": self.format.name}
         return {**described, "options": {**options, **({"subject": self.subject} if self.subject else {})}}
 
-    # --- what is read
-
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return self.format.changelog_mode
-
-    @property
-    def bounded(self) -> bool:
-        return self.ends == "latest"
-
-    def statistics(self) -> TableStatistics:
-        return TableStatistics()
-
-    def splits(self) -> list[Split]:
-        return [Split("stream")]
-
-    def watch_splits(self, wake: object) -> Any:
-        """There is never another one."""
-        return lambda: None
-
-    def open(self, split: Split, context: ReadContext) -> PrefetchingReader:
-        return PrefetchingReader(self.place(), functools.partial(read_messages, self), context, bounded=self.bounded)
-
-    def with_columns(self, names: Sequence[str]) -> NatsTable:
-        return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
+    def fetch(self, position: Any, stop: threading.Event) -> Iterator[Fetched]:
+        """See `Fetching`."""
+        return read_messages(self, position, stop)
 
     # --- what is written
 
@@ -128,9 +90,6 @@ class NatsTable:
     def delivery(self) -> Delivery:
         return "exactly-once" if self.delivering.exactly_once else "at-least-once"
 
-    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        return self.format.changelog_mode
-
     def open_writer(self, job: str) -> SinkWriter:
         if self.delivering.exactly_once:
             commits = NatsCommits(self, job)
@@ -149,26 +108,12 @@ def _table(request: TableRequest, *, writes: bool = False) -> NatsTable:
     subject = options.get(SUBJECT)
     if any(c.isspace() for c in subject):
         raise OptionError("option 'subject' has blanks", hint="such as 'orders.new'")
-    format_ = message_format(request, options, writes=writes)
-    if writes and request.metadata:
-        raise OptionError(
-            f"connector 'nats' cannot write metadata column '{request.metadata[0][1]}'", hint="declare it VIRTUAL"
-        )
     table = NatsTable(
-        request.schema,
-        request.primary_key,
-        physical_part(request),
-        request.metadata,
-        request.name,
-        read_address(options),
-        stream,
-        subject,
-        options.get(STARTS).lower(),
-        options.get(ENDS).lower(),
-        memory_limit(options, MAX_RECORD),
-        read_delivering(options),
-        request.time_zone,
-        format_,
+        **messages_of("nats", request, options, STARTS, ENDS, writes=writes),
+        address=read_address(options),
+        stream=stream,
+        subject=subject,
+        delivering=read_delivering(options),
     )
     return table.writing if writes else table
 

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from connectors.databases.writing import EpochWriter
-from connectors.formats.message_table import format_prefixes, message_format
-from connectors.kit.prefetch import PrefetchingReader
-from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
+from connectors.formats.message_table import format_prefixes
+from connectors.kit.message_source import MessageSource, messages_of
+from connectors.kit.prefetch import Fetched
+from connectors.options import FORMAT, MAX_RECORD, TableOptions
 from connectors.rabbitmq.address import ADDRESS_OPTIONS, Address, read_address
 from connectors.rabbitmq.messages import METADATA
 from connectors.rabbitmq.queueing import QueueReader
 from connectors.rabbitmq.sending import RabbitMessages
 from connectors.rabbitmq.streaming import read_stream
-from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import OptionError
 from runtime.core.options import bool_option, text_option
-from runtime.core.schema import Schema
-from runtime.spi.format import Format
-from runtime.spi.reader import ReadContext
+from runtime.spi.reader import ReadContext, SourceReader
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.sink import Delivery
 from runtime.spi.source import Split
-from runtime.spi.statistics import TableStatistics
 from runtime.spi.writer import SinkWriter
 
 __all__ = ["OPTIONS", "RABBITMQ", "RabbitTable"]
@@ -50,30 +47,18 @@ OPTIONS = (*ADDRESS_OPTIONS, QUEUE, KIND, CORRELATION, EXCHANGE, KEY, STARTS, EN
 _LONGEST = 255
 
 
-@dataclass(frozen=True)
-class RabbitTable:
-    """Messages of a queue or stream. It opens nothing by itself.
+@dataclass(frozen=True, kw_only=True)
+class RabbitTable(MessageSource):
+    """Messages of a queue or stream. It opens nothing by itself."""
 
-    Attributes:
-        schema, value, metadata, most: see `MessageTable`.
-    """
+    SPLIT = "queue"
 
-    schema: Schema
-    primary_key: tuple[str, ...]
-    value: Schema
-    metadata: tuple[tuple[str, str], ...]
-    name: str
     address: Address
     queue: str
     is_stream: bool
     use_correlation_id: bool
     exchange: str
     routing_key: str
-    starts: str
-    ends: str
-    most: int
-    time_zone: str
-    format: Format = field(compare=False)
 
     def place(self) -> str:
         """For messages and lineage."""
@@ -88,44 +73,22 @@ class RabbitTable:
     # --- what is read
 
     @property
-    def changelog_mode(self) -> ChangelogMode:
-        return self.format.changelog_mode
-
-    @property
-    def bounded(self) -> bool:
-        return self.ends == "latest"
-
-    @property
     def readable_again(self) -> bool:
         """See `SupportsRereading`: of a queue, nobody gets what another one has."""
         return self.is_stream
 
-    def statistics(self) -> TableStatistics:
-        return TableStatistics()
+    def fetch(self, position: Any, stop: threading.Event) -> Iterator[Fetched]:
+        """See `Fetching`; of a stream."""
+        return read_stream(self, position, stop)
 
-    def splits(self) -> list[Split]:
-        return [Split("queue")]
-
-    def watch_splits(self, wake: object) -> Any:
-        """There is never another one."""
-        return lambda: None
-
-    def open(self, split: Split, context: ReadContext) -> PrefetchingReader:
-        if self.is_stream:
-            return PrefetchingReader(self.place(), functools.partial(read_stream, self), context, bounded=self.bounded)
-        return QueueReader(self, context)
-
-    def with_columns(self, names: Sequence[str]) -> RabbitTable:
-        return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
+    def open(self, split: Split, context: ReadContext) -> SourceReader:
+        return super().open(split, context) if self.is_stream else QueueReader(self, context)
 
     # --- what is written
 
     @property
     def delivery(self) -> Delivery:
         return "at-least-once"
-
-    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        return self.format.changelog_mode
 
     def open_writer(self, job: str) -> SinkWriter:
         return EpochWriter(self.name, RabbitMessages(self))
@@ -139,27 +102,14 @@ def _table(request: TableRequest, *, writes: bool = False) -> RabbitTable:
     for name in (queue, exchange, key):
         if len(name.encode()) > _LONGEST:
             raise OptionError(f"'{name[:40]}..' is longer than names of RabbitMQ: {_LONGEST} bytes")
-    if writes and request.metadata:
-        raise OptionError(
-            f"connector 'rabbitmq' cannot write metadata column '{request.metadata[0][1]}'", hint="declare it VIRTUAL"
-        )
     return RabbitTable(
-        request.schema,
-        request.primary_key,
-        physical_part(request),
-        request.metadata,
-        request.name,
-        read_address(options),
-        queue,
-        options.get(KIND).lower() == "stream",
-        options.get(CORRELATION),
-        exchange,
-        key or ("" if exchange else queue),
-        options.get(STARTS).lower(),
-        options.get(ENDS).lower(),
-        memory_limit(options, MAX_RECORD),
-        request.time_zone,
-        message_format(request, options, writes=writes),
+        **messages_of("rabbitmq", request, options, STARTS, ENDS, writes=writes),
+        address=read_address(options),
+        queue=queue,
+        is_stream=options.get(KIND).lower() == "stream",
+        use_correlation_id=options.get(CORRELATION),
+        exchange=exchange,
+        routing_key=key or ("" if exchange else queue),
     )
 
 

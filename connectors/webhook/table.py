@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,23 +14,19 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.formats.message_rows import MessageRows
-from connectors.formats.message_table import format_prefixes, message_format
+from connectors.formats.message_table import format_prefixes
 from connectors.kit.journal import Message, opened_journal
 from connectors.kit.journal_reading import ENDS, KEEP, SPOOL, SPOOL_SIZE, STARTS, journal_rows, spool_of
-from connectors.kit.prefetch import Fetched, PrefetchingReader
-from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
+from connectors.kit.message_source import MessageSource, messages_of
+from connectors.kit.prefetch import Fetched
+from connectors.options import FORMAT, MAX_RECORD, TableOptions
 from connectors.webhook.listening import Listening, Route, routed
-from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import OptionError
 from runtime.core.options import bool_option, text_option
-from runtime.core.schema import Schema
 from runtime.core.secrets import Secret
 from runtime.core.types import BIGINT, STRING, timestamp_ltz
-from runtime.spi.format import Format, Payloads
-from runtime.spi.reader import ReadContext
+from runtime.spi.format import Payloads
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.source import Split
-from runtime.spi.statistics import TableStatistics
 
 if TYPE_CHECKING:
     import threading
@@ -61,20 +56,16 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):(?P<port>\d{
 _ROUTE = re.compile(r"/[A-Za-z0-9._~/-]*")
 
 
-@dataclass(frozen=True)
-class WebhookTable:
+@dataclass(frozen=True, kw_only=True)
+class WebhookTable(MessageSource):
     """What was taken. It opens nothing by itself.
 
     Attributes:
-        schema, value, metadata, most: see `MessageTable`.
         keep: seconds; spool: bytes.
     """
 
-    schema: Schema
-    primary_key: tuple[str, ...]
-    value: Schema
-    metadata: tuple[tuple[str, str], ...]
-    name: str
+    SPLIT = "journal"
+
     listening: Listening
     route: str
     token: Secret
@@ -83,11 +74,6 @@ class WebhookTable:
     spool: int
     header: str
     needs_key: bool
-    starts: str
-    ends: str
-    most: int
-    time_zone: str
-    format: Format = field(compare=False)
 
     def place(self) -> str:
         """For messages and lineage."""
@@ -98,29 +84,15 @@ class WebhookTable:
         options = {"listens": str(self.listening), "route": self.route, "spool": self.folder}
         return {**described, "options": {**options, "format": self.format.name}}
 
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return self.format.changelog_mode
-
-    @property
-    def bounded(self) -> bool:
-        return self.ends == "latest"
-
-    def statistics(self) -> TableStatistics:
-        return TableStatistics()
-
-    def splits(self) -> list[Split]:
-        return [Split("journal")]
-
-    def watch_splits(self, wake: object) -> Any:
-        """There is never another one."""
-        return lambda: None
-
-    def open(self, split: Split, context: ReadContext) -> PrefetchingReader:
-        return PrefetchingReader(self.place(), functools.partial(_read, self), context, bounded=self.bounded)
-
-    def with_columns(self, names: Sequence[str]) -> WebhookTable:
-        return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
+    def fetch(self, position: Any, stop: threading.Event) -> Iterator[Fetched]:
+        """See `Fetching`. A position is the folder's id, where reading is, and the number before which it ends, or null."""
+        with opened_journal(Path(self.folder), self.keep, self.spool) as journal:
+            route = Route(
+                self.route, self.token, self.header, self.needs_key, self.most, _checking(self), journal.knows,
+                journal.has_room, journal.append,
+            )  # fmt: skip
+            with nullcontext() if self.bounded else routed(self.listening, route):
+                yield from journal_rows(self, journal, position, stop, list, _metadata)
 
 
 def _checking(table: WebhookTable) -> Callable[[bytes], str | None]:
@@ -132,17 +104,6 @@ def _checking(table: WebhookTable) -> Callable[[bytes], str | None]:
         return decoded.rejected[0][1].reason if decoded.rejected else None
 
     return malformed
-
-
-def _read(table: WebhookTable, position: Any, stop: threading.Event) -> Iterator[Fetched]:
-    """See `Fetching`. A position is the folder's id, where reading is, and the number before which it ends, or null."""
-    with opened_journal(Path(table.folder), table.keep, table.spool) as journal:
-        route = Route(
-            table.route, table.token, table.header, table.needs_key, table.most, _checking(table), journal.knows,
-            journal.has_room, journal.append,
-        )  # fmt: skip
-        with nullcontext() if table.bounded else routed(table.listening, route):
-            yield from journal_rows(table, journal, position, stop, list, _metadata)
 
 
 def _metadata(messages: Sequence[Message], key: str) -> pa.Array:
@@ -190,24 +151,15 @@ def _table(request: TableRequest) -> WebhookTable:
     if re.fullmatch(r"[A-Za-z0-9-]+", header) is None:
         raise OptionError("option 'idempotency.header' is no name of a header", hint="such as 'Idempotency-Key'")
     return WebhookTable(
-        request.schema,
-        request.primary_key,
-        physical_part(request),
-        request.metadata,
-        request.name,
-        _listening(options),
-        route,
-        options.secret(TOKEN),
-        folder,
-        keep,
-        most,
-        header,
-        options.get(NEEDS),
-        options.get(STARTS).lower(),
-        options.get(ENDS).lower(),
-        memory_limit(options, MAX_RECORD),
-        request.time_zone,
-        message_format(request, options),
+        **messages_of("webhook", request, options, STARTS, ENDS),
+        listening=_listening(options),
+        route=route,
+        token=options.secret(TOKEN),
+        folder=folder,
+        keep=keep,
+        spool=most,
+        header=header,
+        needs_key=options.get(NEEDS),
     )
 
 

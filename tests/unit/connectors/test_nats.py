@@ -42,7 +42,7 @@ def table_of(server: NatsServer, schema: Schema = SCHEMA, **more: Any) -> NatsTa
         "ends": "latest", "most": 1 << 20, "delivering": Delivering(True, 1 << 30), "time_zone": "UTC",
         "format": standard_registry().format("json", {}),
     }  # fmt: skip
-    return NatsTable(schema, **{**known, **more})
+    return NatsTable(**{"schema": schema, **known, **more})
 
 
 def inserts(*rows: tuple[int, str | None]) -> ChangelogBatch:
