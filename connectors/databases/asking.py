@@ -1,13 +1,17 @@
-"""What a table that is asked by key looks like is asked once."""
+"""Tables of servers, which are asked by key; what such a table looks like is asked once."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["Asking"]
+from connectors.databases.table import DatabaseTable
+
+__all__ = ["Asking", "ServedTable"]
 
 
 class Asking:
@@ -38,3 +42,27 @@ class Asking:
         except BaseException:
             self._relation = None
             raise
+
+
+@dataclass(frozen=True)
+class ServedTable(DatabaseTable):
+    """A table of a server. `names`: its database or schema, and its own."""
+
+    names: tuple[str, str] = field(kw_only=True)
+    _asking: list[Asking] = field(default_factory=list[Asking], compare=False, repr=False, kw_only=True)
+
+    @abstractmethod
+    def asking(self) -> Asking:
+        """How it is asked."""
+        ...
+
+    def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
+        """The rows of each key, as they are in the database now."""
+        if not self._asking:
+            self._asking.append(self.asking())
+        return self._asking[0](self, key_columns, keys)
+
+    @property
+    def distributed_lookups(self) -> bool:
+        """Each process has its own connections."""
+        return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,20 @@ UNHELD: dict[TypeRoot, str] = dict.fromkeys(
 """Types that no column of a database has, and what to do."""
 
 
+class FollowedOptions(Protocol):
+    """What such a table is declared with. `upsert`: rows replace each other by key, and deletions have perhaps the key alone;
+    `start`: where reading begins, 'snapshot' for the rows as they are and no more; `address`: of the database."""
+
+    @property
+    def upsert(self) -> bool: ...
+
+    @property
+    def start(self) -> str: ...
+
+    @property
+    def address(self) -> object: ...
+
+
 @dataclass(frozen=True)
 class FollowedTable:
     """One table.
@@ -46,17 +60,14 @@ class FollowedTable:
     schema: Schema
     key: tuple[str, ...]
     metadata: tuple[tuple[str, str], ...]
+    options: FollowedOptions
+
+    connector: ClassVar[str]
 
     @property
     @abstractmethod
-    def upsert(self) -> bool:
-        """Rows replace each other by key, and deletions have perhaps the key alone."""
-        ...
-
-    @property
-    @abstractmethod
-    def bounded(self) -> bool:
-        """The rows as they are, and no more."""
+    def place(self) -> str:
+        """The table there, for messages."""
         ...
 
     @property
@@ -66,10 +77,29 @@ class FollowedTable:
         ...
 
     @property
+    def bounded(self) -> bool:
+        return self.options.start == "snapshot"
+
+    @property
     def changelog_mode(self) -> ChangelogMode:
         if self.bounded:
             return APPEND
-        return _UPSERT if self.upsert else RETRACT
+        return _UPSERT if self.options.upsert else RETRACT
+
+    def describe(self) -> dict[str, Any]:
+        database = str(self.options.address)
+        return {
+            "connector": self.connector,
+            "table": self.place,
+            "database": database,
+            "columns": list(self.schema.names),
+            "options": {
+                "database": database,
+                "table": self.place,
+                "start": self.options.start,
+                "changelog-mode": "upsert" if self.options.upsert else "all",
+            },
+        }
 
     def statistics(self) -> TableStatistics:
         return TableStatistics()

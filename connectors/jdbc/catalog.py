@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from connectors.databases.making import cannot_change
+from connectors.databases.names import split_name
 from connectors.databases.options import TABLE
 from connectors.options import TableOptions
 from connectors.postgres.address import PASSWORD, URL, USERNAME, read_address
 from connectors.postgres.catalog import Database, foreign
-from connectors.postgres.described import split_name
 from runtime.core.options import text_option
 from runtime.core.rooms import Room
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignTable
@@ -65,10 +65,10 @@ class JdbcCatalog:
     def table(self, database: str, name: str) -> ForeignTable:
         there = self._database(database)
         options = {"connector": "jdbc", URL.key: self._url(database), TABLE.key: name, **self._login}
-        return foreign(there.table(*split_name(name, PUBLIC)), options)
+        return foreign(there.table(*split_name(name, PUBLIC, '"')), options)
 
     def create_table(self, database: str, name: str, table: ForeignTable) -> None:
-        self._database(database).create(*split_name(name, PUBLIC), table)
+        self._database(database).create(*split_name(name, PUBLIC, '"'), table)
 
     def create_database(self, name: str) -> None:
         raise cannot_change("PostgreSQL", "databases")
@@ -80,7 +80,7 @@ class JdbcCatalog:
         raise cannot_change("PostgreSQL", "columns of tables")
 
     def drop_table(self, database: str, name: str) -> None:
-        self._database(database).drop(*split_name(name, PUBLIC))
+        self._database(database).drop(*split_name(name, PUBLIC, '"'))
 
     def _url(self, database: str) -> str:
         return f"{self._base}/{quote(database, safe='')}"

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from connectors.databases.making import cannot_change, column_definitions
+from connectors.databases.names import split_name
 from connectors.databases.one_connection import OneConnection
 from connectors.databases.options import TABLE
 from connectors.mysql.address import ADDRESS_OPTIONS, URL, Address, read_address
 from connectors.mysql.columns import spelled
 from connectors.mysql.connection import Connection, connected, literal, quoted
-from connectors.mysql.described import Relation, described, split_name, table_names
+from connectors.mysql.described import Relation, described, table_names
 from connectors.mysql.table import table_options
 from connectors.options import TableOptions
 from runtime.core.schema import Field, Schema
@@ -99,7 +100,9 @@ def described_table(request: TableRequest, connector: str = "mysql") -> ForeignT
     options = table_options(request, connector)
     address = read_address(options)
     with connected(address) as connection:
-        return foreign(described(connection, *split_name(options.required(TABLE), address.database)), request.options)
+        return foreign(
+            described(connection, *split_name(options.required(TABLE), address.database, "`")), request.options
+        )
 
 
 def _open(request: CatalogRequest) -> MysqlCatalog:

@@ -9,7 +9,7 @@ from connectors.mysql.columns import INTEGERS, Column
 from connectors.mysql.connection import Connection, literal, quoted
 from runtime.core.errors import ConnectorError, did_you_mean
 
-__all__ = ["EPOCHS", "Relation", "described", "split_name", "table_names"]
+__all__ = ["EPOCHS", "Relation", "described", "table_names"]
 
 EPOCHS = "_sqlengine_epochs"
 
@@ -51,23 +51,6 @@ class Relation:
     def counts_by(self) -> str | None:
         """The first column of the primary key, if it is a whole number."""
         return self.key[0] if self.key and self.column(self.key[0]).type.root in INTEGERS else None
-
-
-def split_name(name: str, database: str) -> tuple[str, str]:
-    """Database and table of a name as `table`, `database.table` or with backticks; `database` where it has none."""
-    parts: list[str] = []
-    rest = name
-    while rest:
-        if rest.startswith("`") and "`" in rest[1:]:
-            part, _, rest = rest[1:].partition("`")
-            parts.append(part)
-            rest = rest.removeprefix(".")
-        else:
-            part, _, rest = rest.partition(".")
-            parts.append(part)
-    if len(parts) == 2:
-        return parts[0], parts[1]
-    return database, name if len(parts) != 1 else parts[0]
 
 
 def described(connection: Connection, database: str, name: str) -> Relation:

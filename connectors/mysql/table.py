@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from connectors.databases.asking import Asking
+from connectors.databases.asking import Asking, ServedTable
+from connectors.databases.names import split_name
 from connectors.databases.options import COMPATIBLE, PARALLEL, TABLE, TABLE_OPTIONS, read_delivering, read_partition
-from connectors.databases.table import DatabaseTable
 from connectors.formats.held import check_held
 from connectors.kit.prefetch import Fetched
 from connectors.mysql.address import ADDRESS_OPTIONS, Address, read_address
 from connectors.mysql.asking import asking
 from connectors.mysql.commits import MysqlCommits, MysqlTransactions
 from connectors.mysql.connection import connected, literal
-from connectors.mysql.described import split_name
 from connectors.mysql.reading import fetch
 from connectors.options import TableOptions, physical_part
 from runtime.core.rooms import Room
@@ -36,15 +33,13 @@ _QUICK_SECONDS = 2
 
 
 @dataclass(frozen=True)
-class MysqlTable(DatabaseTable):
+class MysqlTable(ServedTable):
     """A table of MySQL. `names`: database and table."""
 
     connector = "mysql"
     dialect = "mysql"
 
     address: Address = field(kw_only=True)
-    names: tuple[str, str] = field(kw_only=True)
-    _asking: list[Asking] = field(default_factory=list[Asking], compare=False, repr=False, kw_only=True)
 
     def place(self) -> str:
         return f"{self.address.host}:{self.address.port}/{'.'.join(self.names)}"
@@ -60,16 +55,8 @@ class MysqlTable(DatabaseTable):
     def fetched(self, position: Any, stop: Any) -> Iterator[Fetched]:
         return fetch(self, position, stop)
 
-    def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
-        """The rows of each key, as they are in the database now."""
-        if not self._asking:
-            self._asking.append(asking())
-        return self._asking[0](self, key_columns, keys)
-
-    @property
-    def distributed_lookups(self) -> bool:
-        """Each process has its own connections."""
-        return True
+    def asking(self) -> Asking:
+        return asking()
 
     def commits(self, job: str) -> MysqlCommits:
         return MysqlCommits(self, job)
@@ -83,7 +70,7 @@ def mysql_table(request: TableRequest, connector: str = "mysql") -> MysqlTable:
     check_held(f"connector '{connector}'", request.schema)
     options = table_options(request, connector)
     address = read_address(options)
-    names = split_name(options.required(TABLE), address.database)
+    names = split_name(options.required(TABLE), address.database, "`")
     return MysqlTable(
         schema=physical_part(request),
         primary_key=request.primary_key,

@@ -11,7 +11,7 @@ from connectors.postgres.columns import Column
 from connectors.postgres.connection import quoted, run
 from runtime.core.errors import ConnectorError, did_you_mean
 
-__all__ = ["Leaf", "Relation", "described", "split_name"]
+__all__ = ["Leaf", "Relation", "described"]
 
 _HELD = ("r", "m")
 """Kinds of relations whose rows lie in blocks: tables and materialized views."""
@@ -87,23 +87,6 @@ class Relation:
     def column(self, name: str) -> Column:
         """Raises ConnectorError E3163 when there is none of this name."""
         return named(self.columns, name, f"{self.schema}.{self.name}")
-
-
-def split_name(name: str, schema: str) -> tuple[str, str]:
-    """Schema and table of a name as `table`, `schema.table` or with quotes; `schema` where it has none."""
-    parts: list[str] = []
-    rest = name
-    while rest:
-        if rest.startswith('"') and '"' in rest[1:]:
-            part, _, rest = rest[1:].partition('"')
-            parts.append(part)
-            rest = rest.removeprefix(".")
-        else:
-            part, _, rest = rest.partition(".")
-            parts.append(part)
-    if len(parts) == 2:
-        return parts[0], parts[1]
-    return schema, name if len(parts) != 1 else parts[0]
 
 
 def described(connection: Any, schema: str, name: str, *, leaves: bool = False) -> Relation:

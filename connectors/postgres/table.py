@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from connectors.databases.asking import Asking
+from connectors.databases.asking import Asking, ServedTable
+from connectors.databases.names import split_name
 from connectors.databases.options import COMPATIBLE, PARALLEL, TABLE, TABLE_OPTIONS, read_delivering, read_partition
-from connectors.databases.table import DatabaseTable
 from connectors.formats.held import check_held
 from connectors.kit.prefetch import Fetched, PrefetchingReader
 from connectors.options import TableOptions, physical_part
@@ -18,7 +16,6 @@ from connectors.postgres.address import ADDRESS_OPTIONS, Address, read_address
 from connectors.postgres.asking import asking
 from connectors.postgres.commits import PostgresCommits, PostgresTransactions
 from connectors.postgres.connection import answered
-from connectors.postgres.described import split_name
 from connectors.postgres.reading import TableReader, fetch
 from runtime.core.options import text_option
 from runtime.core.rooms import Room
@@ -40,15 +37,13 @@ _QUICK_SECONDS = 2
 
 
 @dataclass(frozen=True)
-class PostgresTable(DatabaseTable):
+class PostgresTable(ServedTable):
     """A table of PostgreSQL. `names`: schema and table."""
 
     connector = "postgres"
     dialect = "postgres"
 
     address: Address = field(kw_only=True)
-    names: tuple[str, str] = field(kw_only=True)
-    _asking: list[Asking] = field(default_factory=list[Asking], compare=False, repr=False, kw_only=True)
 
     def place(self) -> str:
         return f"{self.address}/{'.'.join(self.names)}"
@@ -70,16 +65,8 @@ class PostgresTable(DatabaseTable):
     def fetched(self, position: Any, stop: Any) -> Iterator[Fetched]:
         return fetch(self, position, stop)
 
-    def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
-        """The rows of each key, as they are in the database now."""
-        if not self._asking:
-            self._asking.append(asking())
-        return self._asking[0](self, key_columns, keys)
-
-    @property
-    def distributed_lookups(self) -> bool:
-        """Each process has its own connections."""
-        return True
+    def asking(self) -> Asking:
+        return asking()
 
     def commits(self, job: str) -> PostgresCommits:
         return PostgresCommits(self, job)
@@ -116,7 +103,7 @@ def table_names(options: TableOptions) -> tuple[Address, tuple[str, str]]:
     """The database, and schema and name of the table."""
     address, name = read_address(options), options.required(TABLE)
     schema = options.get(SCHEMA)
-    return address, (schema, name) if schema else split_name(name, address.schema)
+    return address, (schema, name) if schema else split_name(name, address.schema, '"')
 
 
 POSTGRES = ConnectorFactory(

@@ -104,7 +104,7 @@ class _Following:
         else:
             columns = source.columns_at(at)
             source.check_columns(lambda name: named(columns, name, source.place))
-        if source.upsert and not source.bounded and {*relation.key} != {*source.key}:
+        if source.options.upsert and not source.bounded and {*relation.key} != {*source.key}:
             raise ConnectorError(
                 f"{source.place} has the key ({', '.join(relation.key)}), not ({', '.join(source.key)})",
                 code="E3171",

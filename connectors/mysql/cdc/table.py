@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from connectors.databases.followed import UNHELD, FollowedTable, check_followed
 from connectors.databases.parts import ColumnThere
@@ -34,14 +33,7 @@ class MysqlCdcSource(FollowedTable):
     """One table."""
 
     options: CdcOptions
-
-    @property
-    def upsert(self) -> bool:
-        return self.options.upsert
-
-    @property
-    def bounded(self) -> bool:
-        return self.options.start == "snapshot"
+    connector = "mysql-cdc"
 
     @property
     def constants(self) -> dict[str, str]:
@@ -54,21 +46,6 @@ class MysqlCdcSource(FollowedTable):
 
     def open(self, split: Split, context: ReadContext) -> MysqlCdcReader:
         return MysqlCdcReader(self, context)
-
-    def describe(self) -> dict[str, Any]:
-        options = self.options
-        return {
-            "connector": "mysql-cdc",
-            "table": self.place,
-            "database": str(options.address),
-            "columns": list(self.schema.names),
-            "options": {
-                "database": str(options.address),
-                "table": self.place,
-                "start": options.start,
-                "changelog-mode": "upsert" if options.upsert else "all",
-            },
-        }
 
     def columns_at(self, position: Position) -> list[Column]:
         """The columns of the table where reading is."""

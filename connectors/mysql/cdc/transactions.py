@@ -350,7 +350,7 @@ class Transactions:
         owners = np.array([e.owner for e in self._events], dtype=np.int64)[rows.event]
         kinds = self._kinds(rows, columns)
         wanted = self._fresh(rows, owners) & self._unseen(columns, owners)
-        if source.upsert:
+        if source.options.upsert:
             wanted &= kinds != changelog.UPDATE_BEFORE
         moments = np.array(self._seconds, dtype=np.int64)[rows.event] * 1_000_000
         named = dict(zip(self._schema.names, columns, strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,14 +38,7 @@ class PostgresCdcSource(FollowedTable):
     """One table."""
 
     options: CdcOptions
-
-    @property
-    def upsert(self) -> bool:
-        return self.options.upsert
-
-    @property
-    def bounded(self) -> bool:
-        return self.options.start == "snapshot"
+    connector = "postgres-cdc"
 
     @property
     def constants(self) -> dict[str, str]:
@@ -73,20 +65,6 @@ class PostgresCdcSource(FollowedTable):
         """Remove the slot, and the publication that was made with it."""
         options = self.options
         return drop_slot(options.address, options.slot, None if options.publication else options.published)
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "connector": "postgres-cdc",
-            "table": self.place,
-            "database": str(self.options.address),
-            "columns": list(self.schema.names),
-            "options": {
-                "database": str(self.options.address),
-                "table": self.place,
-                "start": self.options.start,
-                "changelog-mode": "upsert" if self.options.upsert else "all",
-            },
-        }
 
     def check_columns(self, found: Followed) -> None:
         """Raises ConnectorError E3163 for columns that the table there does not have so, E3171 for a key that is not its."""
