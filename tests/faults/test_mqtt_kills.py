@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from connectors.kit.journal import opened_journal
 from connectors.mqtt.session import kept_messages
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.servers.mosquitto import PASSWORD, MosquittoServer
+from tests.servers.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
 
@@ -58,23 +58,17 @@ def test_each_message_is_kept_once(mosquitto: MosquittoServer, tmp_path: Path) -
         sender = threading.Thread(target=mosquitto.publish_at_once, args=(mosquitto.topic, bodies))
         wanted = _found(folder) + rng.randint(1, AT_ONCE // 2)
         sender.start()
-        while _found(folder) < wanted:
-            assert job.poll() is None
-            time.sleep(0.005)
+        until(lambda wanted=wanted: _found(folder) >= wanted, job)
         job.send_signal(signal.SIGKILL)
         job.wait()
         job.stdout.close()
         sender.join()
         sent += AT_ONCE
     job = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    while _found(folder) < sent:
-        assert job.poll() is None
-        time.sleep(0.005)
+    until(lambda: _found(folder) >= sent, job)
     # What comes twice would come before this.
     mosquitto.publish(mosquitto.topic, json.dumps({"id": sent}).encode(), qos=2)
-    while _found(folder) < sent + 1:
-        assert job.poll() is None
-        time.sleep(0.005)
+    until(lambda: _found(folder) > sent, job)
     job.kill()
     job.wait()
     assert job.stdout is not None

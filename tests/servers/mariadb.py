@@ -16,7 +16,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ import pymysql
 import pytest
 
 from tests.server.debian import debian_program
+from tests.servers.waiting import until
 
 __all__ = ["PASSWORD", "MariaDatabase", "MariaServer", "mariadb", "mariadb_server", "running"]
 
@@ -81,16 +81,15 @@ class MariaServer:
                 stdout=said,
                 stderr=said,
             )
-        until = time.monotonic() + _SECONDS
-        while True:
-            try:
-                self.connect().close()
-                return
-            except pymysql.err.OperationalError as error:
-                assert error.args[0] == _NOBODY_THERE, error
-                assert self._process.poll() is None, (self.folder / "said").read_text()
-                assert time.monotonic() < until, (self.folder / "said").read_text()
-                time.sleep(0.02)
+        until(self._answers, self._process, _SECONDS)
+
+    def _answers(self) -> bool:
+        try:
+            self.connect().close()
+        except pymysql.err.OperationalError as error:
+            assert error.args[0] == _NOBODY_THERE, (error, (self.folder / "said").read_text())
+            return False
+        return True
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
         """SIGKILL is a crash, SIGTERM ends all sessions in good order."""

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +18,7 @@ import paho.mqtt.client as paho
 import pytest
 
 from tests.server.debian import debian_program
+from tests.servers.waiting import until
 
 __all__ = ["PASSWORD", "MosquittoServer", "mosquitto", "mosquitto_server", "running_mosquitto"]
 
@@ -60,7 +61,9 @@ class MosquittoServer:
         client = self._client()
         try:
             for message in messages:
-                client.publish(topic, message, qos, retain).wait_for_publish(20)
+                sent = client.publish(topic, message, qos, retain)
+                sent.wait_for_publish(20)
+                assert sent.is_published()
         finally:
             client.disconnect()
             client.loop_stop()
@@ -71,6 +74,7 @@ class MosquittoServer:
         try:
             for sent in [client.publish(topic, message, 2) for message in messages]:
                 sent.wait_for_publish(60)
+                assert sent.is_published()
         finally:
             client.disconnect()
             client.loop_stop()
@@ -79,14 +83,12 @@ class MosquittoServer:
     def listening(self, topic: str) -> Iterator[list[paho.MQTTMessage]]:
         """What comes meanwhile, of QoS 2."""
         found: list[paho.MQTTMessage] = []
-        subscribed: list[bool] = []
+        subscribed = threading.Event()
         client = self._client()
         client.on_message = lambda _client, _data, message: found.append(message)
-        client.on_subscribe = lambda *_: subscribed.append(True)
+        client.on_subscribe = lambda *_: subscribed.set()
         client.subscribe(topic, 2)
-        until = time.monotonic() + 20
-        while not subscribed and time.monotonic() < until:
-            time.sleep(0.002)
+        assert subscribed.wait(20)
         try:
             yield found
         finally:
@@ -104,14 +106,14 @@ class MosquittoServer:
         """Returns when it listens."""
         command = [debian_program("mosquitto", folders="/usr/sbin"), "-c", str(self.folder / "mosquitto.conf")]
         self._process[:] = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
-        until = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                assert time.monotonic() < until and self._process[0].poll() is None
-                time.sleep(0.01)
+        until(self._answers, self._process[0])
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+        except OSError:
+            return False
+        return True
 
     def stop(self) -> None:
         """It writes what it keeps."""

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import pika
 import pytest
 
 from tests.server.debian import debian_program
+from tests.servers.waiting import until
 
 __all__ = ["PASSWORD", "RabbitServer", "rabbitmq", "rabbitmq_server", "running_rabbitmq"]
 
@@ -63,6 +63,13 @@ class RabbitServer:
             yield connection.channel()
         finally:
             connection.close()
+
+    def answers(self) -> bool:
+        try:
+            with self.channel():
+                return True
+        except pika.exceptions.AMQPError:
+            return False
 
     def make_queue(self, name: str = "", **arguments: Any) -> str:
         name = name or self.queue
@@ -120,23 +127,12 @@ def running_rabbitmq() -> Iterator[RabbitServer]:
             )
         server = RabbitServer(port)
         try:
-            _wait(server, process, folder)
+            until(server.answers, process, 90)
             yield server
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             _end(name)
-
-
-def _wait(server: RabbitServer, process: subprocess.Popen[bytes], folder: Path) -> None:
-    until = time.monotonic() + 90
-    while True:
-        try:
-            with server.channel():
-                return
-        except pika.exceptions.AMQPError:
-            assert time.monotonic() < until and process.poll() is None, (folder / "out").read_text()
-            time.sleep(0.05)
 
 
 def _end(name: str) -> None:

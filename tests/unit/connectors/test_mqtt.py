@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from sqlengine import TableEnvironment
 from sqlengine.testing.connectors import SourceContract, end, rows_of
 from sqlengine.testing.connectors.reading import Context
 from tests.servers.mosquitto import PASSWORD, MosquittoServer
+from tests.servers.waiting import until
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
 TYPES = ("int", "bigint", "double", "boolean", "string", "date", "decimal", "timestamp")
@@ -90,39 +90,31 @@ class Listening:
 
     def wait(self, count: int) -> list[tuple[Any, ...]]:
         """Until there are so many rows."""
-        until = time.monotonic() + 30
-        while True:
+
+        def enough() -> bool:
             batch = self.reader.poll(1000)
             if batch is not None:
                 self.rows += [tuple(r.values()) for r in batch.rows.to_pylist()]
-            if len(self.rows) >= count:
-                return self.rows
-            assert time.monotonic() < until, self.rows
-            time.sleep(0.002)
+            return len(self.rows) >= count
+
+        until(enough)
+        return self.rows
 
     def close(self) -> None:
         self.reader.close()
-        eventually(lambda: not session._running)
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Within half a minute."""
-    until = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.002)
+        until(lambda: not session._running)
 
 
 def subscribed(table: MqttTable) -> Listening:
     """Returns when the server knows the session."""
     made = Listening(table)
-    eventually(lambda: any(known.subscribed.is_set() for known, _ in session._running.values()))
+    until(lambda: any(known.subscribed.is_set() for known, _ in session._running.values()))
     return made
 
 
 def settled() -> None:
     """Returns when the server knows what is here."""
-    eventually(lambda: not any(known._open for known, _ in session._running.values()))
+    until(lambda: not any(known._open for known, _ in session._running.values()))
 
 
 def test_what_comes_while_nobody_reads_is_kept(mosquitto: MosquittoServer, tmp_path: Path) -> None:
@@ -269,9 +261,9 @@ def test_a_job_from_topic_to_topic(mosquitto: MosquittoServer, tmp_path: Path) -
         )
         with mosquitto.listening(f"{topic}/alarms") as alarms:
             job = env.execute_sql("INSERT INTO alarms SELECT topic, degrees FROM heat WHERE degrees >= 20")
-            eventually(lambda: bool(alarms))
+            until(lambda: bool(alarms))
             mosquitto.publish(f"{topic}/heat/b", b'{"degrees": 10}', b"no json", b'{"degrees": 30}')
-            eventually(lambda: len(alarms) >= 2)
+            until(lambda: len(alarms) >= 2)
             job.cancel()
         assert [m.payload for m in alarms] == [
             b'{"place":"%s/heat/a","degrees":20}' % topic.encode(),
@@ -295,7 +287,7 @@ def test_what_is_written(mosquitto: MosquittoServer, qos: str) -> None:
         columns = [pa.array(np.arange(rows, dtype=np.int32)), pa.nulls(rows, pa.string())]
         writer.write(ChangelogBatch.of(columns, SCHEMA))
         end(writer)
-        eventually(lambda: len(heard) >= rows)
+        until(lambda: len(heard) >= rows)
         writer.close()
     assert [m.payload for m in heard] == [b'{"id":%d,"name":null}' % i for i in range(rows)]
     with mosquitto.away(), pytest.raises(UnavailableError, match="MQTT at"):

@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from sqlengine.testing.connectors import SourceContract, end, rows_of
 from sqlengine.testing.connectors.reading import Context
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.servers.rabbitmq import PASSWORD, RabbitServer
+from tests.servers.waiting import until
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
 TYPES = ("int", "bigint", "double", "boolean", "string", "date", "decimal", "timestamp")
@@ -74,13 +74,6 @@ class TestStream(SourceContract):
         return lambda schema, rows: filled(rabbitmq, schema, rows)
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 class Reading:
     """A queue that is read as a job does."""
 
@@ -100,7 +93,7 @@ class Reading:
                 self.rows += [tuple(r.values()) for r in batch.rows.to_pylist()]
             return len(self.rows) >= count
 
-        eventually(enough)
+        until(enough)
         return self.rows
 
     def checkpoint(self, *, complete: bool = True) -> Any:
@@ -126,16 +119,16 @@ def test_messages_are_acknowledged_behind_checkpoints(rabbitmq: RabbitServer) ->
     first = Reading(table)
     assert first.wait(4) == [(i, None) for i in range(4)]
     saved = first.checkpoint()
-    eventually(lambda: not any(g.number <= 4 for g in first.reader._consuming._given))
+    until(lambda: not any(g.number <= 4 for g in first.reader._consuming._given))
     assert first.wait(6)[4:] == [(4, None), (5, None)]
     lost = first.checkpoint(complete=False)
     first.close()
-    eventually(lambda: rabbitmq.waiting() == 2)
+    until(lambda: rabbitmq.waiting() == 2)
     # From the older checkpoint both come again; from the newer one they are known, and go behind the next checkpoint.
     again = Reading(table, saved)
     assert again.wait(2) == [(4, None), (5, None)]
     again.close()
-    eventually(lambda: rabbitmq.waiting() == 2)
+    until(lambda: rabbitmq.waiting() == 2)
     rabbitmq.publish(b'{"id": 6}', ids=["m6"])
     newer = Reading(table, lost)
     assert newer.wait(1) == [(6, None)]
@@ -146,10 +139,10 @@ def test_messages_are_acknowledged_behind_checkpoints(rabbitmq: RabbitServer) ->
         "m2",
         "m3",
     }
-    eventually(lambda: not newer.reader._consuming._given)
+    until(lambda: not newer.reader._consuming._given)
     assert newer.checkpoint()["ids"] == []
     newer.close()
-    eventually(lambda: rabbitmq.waiting() == 0)
+    until(lambda: rabbitmq.waiting() == 0)
 
 
 def test_a_message_of_several_rows_is_cut_anywhere(rabbitmq: RabbitServer) -> None:
@@ -164,9 +157,9 @@ def test_a_message_of_several_rows_is_cut_anywhere(rabbitmq: RabbitServer) -> No
         rest = Reading(table_of(rabbitmq, queue=queue), position)
         assert [row[0] for row in rest.wait(6 - cut)] == list(range(cut + 1, 7))
         rest.checkpoint()
-        eventually(lambda reader=rest.reader: not reader._consuming._given)
+        until(lambda reader=rest.reader: not reader._consuming._given)
         rest.close()
-        eventually(lambda queue=queue: rabbitmq.waiting(queue) == 0)
+        until(lambda queue=queue: rabbitmq.waiting(queue) == 0)
 
 
 def test_without_ids_it_is_at_least_once(rabbitmq: RabbitServer) -> None:
@@ -191,7 +184,7 @@ def test_correlation_ids_and_metadata(rabbitmq: RabbitServer) -> None:
     reading = Reading(table_of(rabbitmq, **{"use-correlation-id": "true"}))
     assert reading.wait(2) == [(1, None), (2, None)]
     reading.close()
-    eventually(lambda: rabbitmq.waiting() == 3)
+    until(lambda: rabbitmq.waiting() == 3)
     with TableEnvironment.create() as env:
         env.execute_sql(
             "CREATE TABLE t (id INT, `correlation-id` STRING METADATA, `routing-key` STRING METADATA, `timestamp` TIMESTAMP_LTZ(3) "
@@ -200,7 +193,7 @@ def test_correlation_ids_and_metadata(rabbitmq: RabbitServer) -> None:
         )
         found = env.execute_sql("SELECT id, `correlation-id`, `routing-key`, `offset` FROM t").to_arrow().to_pylist()
     assert [tuple(r.values()) for r in found] == [(1, "c1", rabbitmq.queue, None), (2, "c2", rabbitmq.queue, None)]
-    eventually(lambda: rabbitmq.waiting() == 3)
+    until(lambda: rabbitmq.waiting() == 3)
 
 
 def test_a_connection_that_ends_is_made_again(rabbitmq: RabbitServer) -> None:
@@ -218,13 +211,13 @@ def test_a_connection_that_ends_is_made_again(rabbitmq: RabbitServer) -> None:
         raise ConnectionResetError("gone")
 
     consuming._acknowledge = broken
-    eventually(lambda: reading.reader.tries == 1)
+    until(lambda: reading.reader.tries == 1)
     rabbitmq.publish(*bodies(3), ids=["c"])
     assert reading.wait(3)[2] == (3, None)
     reading.checkpoint()
-    eventually(lambda: not consuming._given)
+    until(lambda: not consuming._given)
     reading.close()
-    eventually(lambda: rabbitmq.waiting() == 0)
+    until(lambda: rabbitmq.waiting() == 0)
 
 
 def test_messages_of_a_stream_that_are_gone_are_told(rabbitmq: RabbitServer) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from runtime.spi.registry import TableRequest
 from sqlengine import TableEnvironment
 from sqlengine.testing.connectors import SourceContract, rows_of
 from sqlengine.testing.connectors.reading import Context
+from tests.servers.waiting import until
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
 TYPES = ("int", "bigint", "double", "boolean", "string", "date", "decimal", "timestamp")
@@ -310,12 +310,13 @@ def test_metadata_and_a_view(tmp_path: Path) -> None:
 
 
 def _until_taken(client: Client, address: str, key: str, body: bytes) -> None:
-    while True:
+    def taken() -> bool:
         try:
-            if client.ask("POST", f"http://{address}/", body, {"Idempotency-Key": key}).status == 200:
-                return
+            return client.ask("POST", f"http://{address}/", body, {"Idempotency-Key": key}).status == 200
         except UnavailableError:
-            time.sleep(0.01)
+            return False
+
+    until(taken)
 
 
 @pytest.mark.parametrize(
