@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +15,8 @@ import pyarrow as pa
 
 from runtime.checkpoint.storage import below
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
-from runtime.core.errors import SparkError
+from runtime.core.errors import SparkError, SqlEngineError
+from runtime.core.logs import Log
 from runtime.core.options import Options
 from runtime.core.schema import Schema
 from runtime.spark.cluster import staging_place
@@ -29,6 +29,7 @@ __all__ = ["gathered_frame"]
 
 _FILE_BYTES = 16 << 20
 _STEM = "rows"
+_log = Log("spark")
 
 
 def gathered_frame(write: Callable[[SinkTable], bool], schema: Schema, options: Options, session: Any) -> Any:
@@ -61,8 +62,11 @@ def gathered_frame(write: Callable[[SinkTable], bool], schema: Schema, options: 
 
 
 def _removed(place: str, files: Sequence[str]) -> None:
-    with suppress(Exception):
+    """When the program ends. A store that is not there then keeps them, and that is told."""
+    try:
         StagedRows(place).delete(files)
+    except (OSError, SqlEngineError) as error:
+        _log.warning("files of a DataFrame stay in %s: %s", place, error)
 
 
 @dataclass(frozen=True)
