@@ -94,7 +94,7 @@ class TableFactory(CatalogMethods):
         super().__init__(session)
         self.__session = session
         self._engine = _SqlEngine(self)
-        self._kept: list[Any] = []
+        self._kept: dict[object, Any] = {}
         self._frames: Frames | None = None
 
     def from_path(self, path: str) -> Table:
@@ -285,18 +285,22 @@ class TableFactory(CatalogMethods):
         self._engine.run(
             _code.compose([f"CREATE TEMPORARY VIEW {_code.path_sql(path)} AS ", table.query.code]), table.operation
         )
-        self._kept.append(table.keeps)
+        self._kept[self._named(path)] = table.keeps
 
     def create_view(self, view_path: str, table: Table, ignore_if_exists: bool = False) -> None:
         """CREATE VIEW: give a table a permanent name in a catalog. One of rows that Python has given lives as long as
         this environment."""
         words = "CREATE VIEW IF NOT EXISTS" if ignore_if_exists else "CREATE VIEW"
         self._engine.run(_code.compose([f"{words} {_code.path_sql(view_path)} AS ", table.query.code]), table.operation)
-        self._kept.append(table.keeps)
+        self._kept[object()] = table.keeps
 
     def drop_temporary_view(self, path: str) -> None:
-        """Forget such a name."""
+        """Forget such a name, and rows of Python that had no other."""
         self._engine.run(_code.Code(f"DROP TEMPORARY VIEW {_code.path_sql(path)}"), f'drop_temporary_view("{path}")')
+        self._kept.pop(self._named(path), None)
+
+    def _named(self, path: str) -> tuple[str, str, str]:
+        return self.__session.catalogs.current_catalog, self.__session.catalogs.current_database, path
 
     def list_temporary_tables(self) -> list[str]:
         """The temporary tables and views of the current database."""
@@ -304,8 +308,7 @@ class TableFactory(CatalogMethods):
 
     def list_temporary_views(self) -> list[str]:
         """The temporary views of the current database."""
-        found = self.__session.catalogs.objects()
-        return [o.path.name for o in found if isinstance(o, CatalogView) and o.temporary]
+        return [o.path.name for o in self.__session.catalogs.objects() if isinstance(o, CatalogView) and o.temporary]
 
     def create_statement_set(self) -> StatementSet:
         """Collect INSERTs that run as one job, with common computations shared."""

@@ -85,6 +85,15 @@ def test_rows_live_as_long_as_a_table_or_view_reads_them(env: TableEnvironment) 
     assert env.execute_sql("SELECT n FROM numbers").to_arrow().to_pydict() == {"n": [5]}
     assert rows(env.from_path("numbers").select("n")) == [(5,)]
     env.drop_temporary_view("numbers")
+    assert set(env.session.python_tables) == before
+    env.create_temporary_view("numbers", env.from_elements([(6,)], ["n"]))
+    env.execute_sql("CREATE DATABASE other")
+    env.execute_sql("USE other")
+    env.create_temporary_view("numbers", env.from_elements([(7,)], ["n"]))
+    env.drop_temporary_view("numbers")
+    env.execute_sql("USE default_database")
+    assert rows(env.from_path("numbers")) == [(6,)]
+    env.drop_temporary_view("numbers")
 
 
 def test_insert_and_changelog(env: TableEnvironment) -> None:
