@@ -94,7 +94,6 @@ class TableFactory(CatalogMethods):
         super().__init__(session)
         self.__session = session
         self._engine = _SqlEngine(self)
-        self._kept: dict[object, Any] = {}
         self._frames: Frames | None = None
 
     def from_path(self, path: str) -> Table:
@@ -203,7 +202,7 @@ class TableFactory(CatalogMethods):
         """Any source of the connectors' interface (`sqlengine.spi.SourceTable`) as a table."""
         number = f"{name}_{next(_numbers)}"
         self.__session.python_tables[number] = source
-        key = _Kept(number)
+        key = self.__session.python_keepers[number] = _Kept(number)
         weakref.finalize(key, self.__session.python_tables.pop, number, None)
         where = f"{_code.name_sql(PYTHON_DATABASE)}.{_code.name_sql(number)}"
         return _table.Table(self._engine, _query.Query(_code.Code(where)), f"{name}(...)", (key,))
@@ -285,22 +284,16 @@ class TableFactory(CatalogMethods):
         self._engine.run(
             _code.compose([f"CREATE TEMPORARY VIEW {_code.path_sql(path)} AS ", table.query.code]), table.operation
         )
-        self._kept[self._named(path)] = table.keeps
 
     def create_view(self, view_path: str, table: Table, ignore_if_exists: bool = False) -> None:
         """CREATE VIEW: give a table a permanent name in a catalog. One of rows that Python has given lives as long as
-        this environment."""
+        this environment, at most."""
         words = "CREATE VIEW IF NOT EXISTS" if ignore_if_exists else "CREATE VIEW"
         self._engine.run(_code.compose([f"{words} {_code.path_sql(view_path)} AS ", table.query.code]), table.operation)
-        self._kept[object()] = table.keeps
 
     def drop_temporary_view(self, path: str) -> None:
         """Forget such a name, and rows of Python that had no other."""
         self._engine.run(_code.Code(f"DROP TEMPORARY VIEW {_code.path_sql(path)}"), f'drop_temporary_view("{path}")')
-        self._kept.pop(self._named(path), None)
-
-    def _named(self, path: str) -> tuple[str, str, str]:
-        return self.__session.catalogs.current_catalog, self.__session.catalogs.current_database, path
 
     def list_temporary_tables(self) -> list[str]:
         """The temporary tables and views of the current database."""

@@ -196,6 +196,8 @@ class CatalogView:
     temporary: bool = False
     column_comments: tuple[str | None, ...] = ()
     """As many as `columns`, or none."""
+    keeps: tuple[object, ...] = field(default=(), compare=False, repr=False)
+    """What keeps the rows of Python that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from connectors.memory import MemorySink, MemoryTable, OpenChanges, TableSnapshot
 from runtime.checkpoint.epoch_state import Restored
@@ -135,6 +136,8 @@ class Session:
         self.clock = self.database.clock
         self.python_tables: dict[str, SourceTable] = {}
         """Rows that Python has given, for as long as a table reads them."""
+        self.python_keepers: WeakValueDictionary[str, object] = WeakValueDictionary()
+        """What keeps those rows while somebody has it, under the same names."""
         self._reading: Reading | None = None
         """What the statement at hand reads; None while it holds the lock of tables in memory."""
         self._filling: tuple[CatalogTable | MaterializedView, MemoryTable] | None = None

@@ -20,6 +20,7 @@ __all__ = [
     "is_values",
     "returning_query",
     "select_all",
+    "tables_of",
     "update_query",
     "where_equal",
     "with_renamed_column_in",
@@ -37,6 +38,11 @@ def select_all(path: tuple[str, str, str]) -> exp.Select:
 def is_values(query: Tree) -> bool:
     """Whether a query is VALUES."""
     return isinstance(query, exp.Values)
+
+
+def tables_of(query: Tree, database: str) -> frozenset[str]:
+    """The tables of a database, of those that a query names with it."""
+    return frozenset(table.name for table in query.find_all(exp.Table) if table.db == database)
 
 
 def has_order(query: Tree) -> bool:

@@ -20,11 +20,12 @@ from sqlengine.bind import BoundQuery
 from sqlengine.catalog.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogObject
 from sqlengine.catalog.objects import CatalogView, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.database.maintained_view import MaintainedView
-from sqlengine.database.session import Session
+from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.options.database import WEIGHT
 from sqlengine.options.memory_tables import history_retention
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.trees import Tree, tables_of
 from sqlengine.statements.planning import Planned, bound_schema, bound_view, object_schema, plan_view, query_schema
 
 if TYPE_CHECKING:
@@ -96,7 +97,14 @@ def declared_view(statement: st.CreateView, session: Session) -> CatalogView:
         statement.comment,
         statement.temporary,
         tuple(c.comment for c in statement.columns),
+        _keepers(session, statement.query.query),
     )
+
+
+def _keepers(session: Session, query: Tree) -> tuple[object, ...]:
+    """What keeps the rows of Python that a query reads."""
+    found = (session.python_keepers.get(name) for name in tables_of(query, PYTHON_DATABASE))
+    return tuple(keeper for keeper in found if keeper is not None)
 
 
 def create_materialized_view(
@@ -428,7 +436,14 @@ def alter_view(statement: st.AlterView, session: Session) -> Result:
             session.catalogs.create(renamed, span=name.span)
             session.catalogs.remove(view)
         case ddl.NewQuery(query=query):
-            changed = replace(view, query=query.query, text=query.text, columns=(), column_comments=())
+            changed = replace(
+                view,
+                query=query.query,
+                text=query.text,
+                columns=(),
+                column_comments=(),
+                keeps=_keepers(session, query.query),
+            )
             _replace_view(session, view, changed, query.span)
         case _:
             raise CatalogError(

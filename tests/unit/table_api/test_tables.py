@@ -94,6 +94,28 @@ def test_rows_live_as_long_as_a_table_or_view_reads_them(env: TableEnvironment) 
     env.execute_sql("USE default_database")
     assert rows(env.from_path("numbers")) == [(6,)]
     env.drop_temporary_view("numbers")
+    assert set(env.session.python_tables) == before
+
+
+def test_sql_lets_go_of_rows_too(env: TableEnvironment) -> None:
+    before = set(env.session.python_tables)
+
+    def held() -> int:
+        return len(set(env.session.python_tables) - before)
+
+    def name(kind: str) -> None:
+        getattr(env, kind)("numbers", env.from_elements([(5,)], ["n"]))
+
+    for kind, word in ("create_temporary_view", "TEMPORARY VIEW"), ("create_view", "VIEW"):
+        name(kind)
+        env.execute_sql(f"ALTER {word.removeprefix('TEMPORARY ')} numbers RENAME TO others")
+        assert held() == 1 and rows(env.from_path("others")) == [(5,)]
+        env.execute_sql(f"DROP {word} others")
+        assert held() == 0
+    name("create_view")
+    env.execute_sql("ALTER VIEW numbers AS SELECT 1 AS n")
+    assert held() == 0 and rows(env.from_path("numbers")) == [(1,)]
+    env.execute_sql("DROP VIEW numbers")
 
 
 def test_insert_and_changelog(env: TableEnvironment) -> None:
