@@ -8,7 +8,7 @@ from runtime.operators.operator import Operator, StateSize
 
 __all__ = ["EndedOperator", "ended"]
 
-KEPT_BYTES = 1 << 20
+KEPT_BYTES = 64 << 10
 """State of this size can still be read (`system.state`): jobs that have ended are listed for long."""
 
 

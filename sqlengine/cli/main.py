@@ -24,6 +24,7 @@ from sqlengine.options.target import target_options
 if TYPE_CHECKING:
     import pyarrow as _pyarrow
 
+    import runtime.local.allocator as _allocator
     import sqlengine.cli.explain as _explain
     import sqlengine.cli.log_output as _log_output
     import sqlengine.cli.run as _run
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import sqlengine.server.running as _running
     import sqlengine.shell.command as _shell
 else:
+    _allocator = Room("runtime.local.allocator")
     _log_output = Room("sqlengine.cli.log_output")
     _explain = Room("sqlengine.cli.explain")
     _pyarrow = Room("pyarrow")
@@ -420,6 +422,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.command == "run" and args.wait and args.database is None:
         args.parser.error("--wait waits for the jobs of a database: give --database FOLDER, too")
     _check_log(args, parser)
+    if arguments is None and args.command == "serve":
+        _allocator.share_freed_memory()
     load(_COMMANDS[args.command])
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)

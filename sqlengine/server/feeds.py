@@ -29,9 +29,11 @@ T = TypeVar("T")
 __all__ = ["Behind", "Feed", "Feeds", "Follower", "Shared", "Start"]
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of changes that a feed keeps while somebody follows it."""
-_ALONE_BYTES = 8 * 1024 * 1024
-"""While nobody does."""
+"""Of changes that a feed keeps for followers who have not read them."""
+_READ_BYTES = 8 * 1024 * 1024
+"""Of those that all have read: for who goes on behind an epoch."""
+_ENTRY_BYTES, _COLUMN_BYTES = 1024, 512
+"""What an epoch of a feed, and each of its columns, takes beside its values: many epochs are a few rows each."""
 _ENCODED = 16
 """The newest epochs keep the bytes that were made of them."""
 
@@ -48,11 +50,12 @@ class Behind(Exception):
 class Shared:
     """The changes of an epoch. What is made of them for one subscriber is there for the others (`made`)."""
 
-    __slots__ = ("_guard", "_made", "batch", "epoch")
+    __slots__ = ("_guard", "_made", "batch", "epoch", "nbytes")
 
     def __init__(self, epoch: int, batch: ChangelogBatch) -> None:
         self.epoch = epoch
         self.batch = batch
+        self.nbytes = _ENTRY_BYTES + batch.rows.num_columns * _COLUMN_BYTES + batch.rows.nbytes
         self._made: dict[object, Any] = {}
         self._guard = threading.Lock()
 
@@ -127,23 +130,27 @@ class Feed:
             return
         with self._guard:
             self._last = max(self._last + 1, self._database.shown.epoch)
-            self._entries.append(Shared(self._last, batch))
-            self._bytes += batch.rows.nbytes
+            entry = Shared(self._last, batch)
+            self._entries.append(entry)
+            self._bytes += entry.nbytes
             if len(self._entries) > _ENCODED:
                 self._entries[-_ENCODED - 1].forget()
-            most = MOST_BYTES if self._followers else _ALONE_BYTES
-            while self._bytes > most and len(self._entries) > 1:
-                gone = self._entries.popleft()
-                self._bytes -= gone.batch.rows.nbytes
-                self._first += 1
-                self._since = gone.epoch
             followers = tuple(self._followers)
+            self._let_go(min((f.position for f in followers), default=self._first + len(self._entries)))
             behind = [f for f in followers if f.position < self._first]
             self._followers.difference_update(behind)
         for follower in followers:
             if follower in behind and follower.on_behind is not None:
                 follower.on_behind()
             follower.wakeup.wake()
+
+    def _let_go(self, unread: int) -> None:
+        """Of the oldest changes, but for the newest epoch. `unread`: the position that all followers have reached."""
+        while len(self._entries) > 1 and self._bytes > (_READ_BYTES if self._first < unread else MOST_BYTES):
+            gone = self._entries.popleft()
+            self._bytes -= gone.nbytes
+            self._first += 1
+            self._since = gone.epoch
 
     def follow(self, wakeup: Wakeup, after: int | None) -> Follower:
         """From now on, or from behind an epoch. Raises Behind."""

@@ -47,8 +47,8 @@ class _Reader:
 
 @pytest.mark.parametrize("name", ["t", "v"])
 def test_folds_to_the_contents(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds_module, "MOST_BYTES", 1000)
-    monkeypatch.setattr(feeds_module, "_ALONE_BYTES", 200)
+    monkeypatch.setattr(feeds_module, "MOST_BYTES", 25_000)
+    monkeypatch.setattr(feeds_module, "_READ_BYTES", 12_000)
     chance = random.Random(name)
     with TableEnvironment.create() as environment:
         session = environment.session
@@ -94,3 +94,30 @@ def test_folds_to_the_contents(name: str, monkeypatch: pytest.MonkeyPatch) -> No
                 contents = environment.execute_sql(f"SELECT * FROM {name}").to_arrow()
                 assert +reader.held == _rows(contents) and min(reader.held.values(), default=0) >= 0
         assert too_late and went_on
+
+
+def test_what_all_have_read_is_kept_up_to_a_lower_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds_module, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(feeds_module, "_READ_BYTES", 20_000)
+    with TableEnvironment.create() as environment:
+        environment.execute_sql("CREATE TABLE t (id INT)")
+        feeds, session = Feeds(environment.session.database), environment.session
+        with session.alone():
+            (table,) = session.memory.values()
+            quick, slow = (feeds.start(table, Wakeup(), snapshot=False, after=None).follower for _ in range(2))
+
+        def kept(epochs: int, *readers: Any) -> int:
+            for i in range(epochs):
+                environment.execute_sql(f"INSERT INTO t VALUES ({i})")
+                for reader in readers:
+                    reader.take()
+            ((_, _, _, _, batches),) = feeds.held()
+            return len(batches)
+
+        # Epochs of one row are counted with what holds them.
+        assert kept(60, quick, slow) == kept(20, quick, slow) == 20_000 // (1024 + 512 + 4)
+        # So much that one has not read is kept, and no more.
+        assert kept(30, quick) == 30
+        assert kept(10, quick) == 20_000 // (1024 + 512 + 4)
+        with pytest.raises(Behind):
+            slow.take()

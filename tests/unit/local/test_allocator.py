@@ -25,9 +25,17 @@ print(keep_freed_memory(), faults(), faults())
 """
 
 
-def told(**environment: str) -> list[str]:
-    plain = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
-    run = [sys.executable, "-c", PROGRAM]
+SERVER = """
+from runtime.local.allocator import share_freed_memory
+shared = share_freed_memory()
+import pyarrow
+print(shared, pyarrow.default_memory_pool().backend_name)
+"""
+
+
+def told(program: str = PROGRAM, **environment: str) -> list[str]:
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "ARROW_"))}
+    run = [sys.executable, "-c", program]
     return subprocess.run(run, check=True, capture_output=True, text=True, env={**plain, **environment}).stdout.split()
 
 
@@ -40,3 +48,9 @@ def test_freed_arrays_serve_again() -> None:
 
 def test_whoever_starts_the_process_has_the_say() -> None:
     assert told(MALLOC_ARENA_MAX="2")[0] == "False"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="tells glibc's allocator")
+def test_threads_share_what_is_freed() -> None:
+    assert told(SERVER) == ["True", "system"]
+    assert told(SERVER, ARROW_DEFAULT_MEMORY_POOL="jemalloc") == ["True", "jemalloc"]
