@@ -91,6 +91,14 @@ def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    conf = conf or {}
+    if conf.get("spark.submit.deployMode", "").lower() == "cluster":
+        raise SparkError(
+            "this program is the driver, and so it cannot be started on the cluster",
+            code="E3604",
+            hint="with YARN and Kubernetes `spark-submit --deploy-mode cluster` starts it there, with what "
+            "`sqlengine spark-package --job` writes; a standalone cluster runs no driver in Python",
+        )
     if "SPARK_CONNECT_MODE_ENABLED" not in os.environ:
         check_java()
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -108,7 +116,7 @@ def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    for key, value in {**settings, **(conf or {})}.items():
+    for key, value in {**settings, **conf}.items():
         builder = builder.config(key, value)
     interrupted = signal.getsignal(signal.SIGINT)
     try:
@@ -190,6 +198,13 @@ def reached(error: Exception) -> SparkError:
             "executors run another version of Python than the driver",
             code="E3603",
             hint="set PYSPARK_PYTHON to the same version on all machines",
+        )
+    program = re.search(r'Cannot run program "([^"]*python[^"]*)"', text)
+    if program is not None:
+        return SparkError(
+            f"an executor has no Python at {program[1]}",
+            code="E3603",
+            hint="let PYSPARK_PYTHON name one that is there, or send one: `sqlengine spark-package --environment` tells how",
         )
     cause, hint = failure_of(text)
     more = "the executors' logs tell more; run again with `sqlengine --traceback`"

@@ -17,6 +17,7 @@ from runtime.core.rooms import Room, load
 from sqlengine import __version__
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.formats import FORMATS
+from sqlengine.cli.pack import PACK, PACK_MORE, add_pack_arguments
 from sqlengine.cli.serve import SERVE, SERVE_MORE, add_serve_arguments
 from sqlengine.options.dialect import DIALECT_OPTION
 from sqlengine.options.target import target_options
@@ -159,15 +160,6 @@ examples:
 exit status: 0 all results match, 1 some differ, 2 wrong usage"""
 
 
-_PACKAGE = """\
-Pack the engine into one file that Spark sends to its executors. Only needed if it is not installed on them."""
-
-_PACKAGE_MORE = """\
-examples:
-  spark-submit --py-files $(sqlengine spark-package) my_job.py
-  spark-submit --py-files $(sqlengine spark-package) $(sqlengine spark-package --job) job.sql"""
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The arguments of all commands."""
     parser = _parser(
@@ -238,15 +230,8 @@ def build_parser() -> argparse.ArgumentParser:
             args.paths, options, rewrite=args.rewrite, matrix=args.matrix, verbose=args.verbose
         )
     )
-    package = _parser(
-        commands.add_parser, _PACKAGE, _PACKAGE_MORE, name="spark-package", help="the engine as a file for Spark"
-    )
-    package.add_argument("path", nargs="?", help="where to write it (default: sqlengine.zip, or sqlengine_job.py)")
-    package.add_argument(
-        "--job", action="store_true", help="write the program with which spark-submit runs a file of SQL instead"
-    )
-    package.set_defaults(
-        run=lambda args, options: _spark_package.spark_package_command(args.path, job=args.job), options=[]
+    add_pack_arguments(
+        _parser(commands.add_parser, PACK, PACK_MORE, name="spark-package", help="the engine as a file for Spark")
     )
     return parser
 

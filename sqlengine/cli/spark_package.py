@@ -1,14 +1,15 @@
-"""`sqlengine spark-package`: the engine as one file for `spark-submit --py-files`."""
+"""`sqlengine spark-package`: the engine as one file for `spark-submit`."""
 
 from __future__ import annotations
 
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from runtime.core.errors import ConnectorError
+from runtime.core.errors import ConnectorError, OptionError
 from sqlengine.cli.one_name import BELOW, NAME, renamed
+from sqlengine.cli.spark_environment import write_environment
 
 __all__ = ["spark_package_command", "write_job", "write_package"]
 
@@ -27,12 +28,28 @@ finally:
 sys.exit(status)
 '''
 
+_HOW = """executors unpack it:
+  spark-submit --archives ARCHIVE#environment --conf spark.pyspark.python=./environment/bin/python --conf spark.pyspark.driver.python=python
+where the driver runs on the cluster, too (--deploy-mode cluster), leave out the second --conf"""
+
 _HERE = Path(__file__).resolve().parents[1]
 
 
-def spark_package_command(path: str | None, *, job: bool = False) -> int:
-    """Write the package, and print where it is, for `--py-files $(sqlengine spark-package)`; or the program that runs a
-    file of SQL."""
+def spark_package_command(
+    path: str | None, *, job: bool = False, environment: bool = False, packages: Sequence[str] = ()
+) -> int:
+    """Write the package, and print where it is, for `--py-files $(sqlengine spark-package)`; or the archive of an
+    environment for `--archives`, or the program that runs a file of SQL.
+
+    Raises:
+        OptionError: packages are named without an environment. More: `write_environment`, `write_job`, `write_package`.
+    """
+    if packages and not environment:
+        raise OptionError("--with names packages of an environment", hint="add --environment")
+    if environment:
+        print(write_environment(Path(path or "sqlengine-environment.tar.gz"), _files(), packages))
+        print(_HOW, file=sys.stderr)
+        return 0
     if job:
         print(write_job(Path(path or "sqlengine_job.py")))
         return 0

@@ -99,7 +99,7 @@ OF_OTHER_PROGRAMS = {
     "tpchgen-cli": {"--output-dir"},
     "python setup.py": {"--inplace"},
     "protoc": {"--descriptor", "--include"},
-    "spark-submit": {"--deploy-mode", "--files", "--master", "--packages", "--py-files"},
+    "spark-submit": {"--archives", "--conf", "--deploy-mode", "--files", "--master", "--packages", "--py-files"},
     "pytest": {"--slt-matrix", "--slt-rewrite"},
     "python -m tests.benchmarks": {
         "--by",

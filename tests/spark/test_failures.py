@@ -69,3 +69,12 @@ def test_the_cause_is_told(text: str, cause: str, hint: str) -> None:
     assert told.code == "E3600"
     assert told.message.removeprefix("Spark has failed: ") == cause
     assert hint in (told.hint or "")
+
+
+def test_an_executor_without_python_is_told() -> None:
+    missing = "error=2, No such file or directory"
+    program = f'java.io.IOException: Cannot run program "./environment/bin/python": {missing}{TRACE}'
+    told = reached(RuntimeError(f"{AWAIT}Caused by: {program}Caused by: java.io.IOException: {missing}{TRACE}"))
+    assert told.code == "E3603"
+    assert told.message == "an executor has no Python at ./environment/bin/python"
+    assert "spark-package --environment" in str(told.hint)
