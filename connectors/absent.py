@@ -6,7 +6,7 @@ What such a table gives and takes is what Flink's does, so that a plan is the ri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -21,7 +21,7 @@ from runtime.spi.sink import Delivery
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
 
-__all__ = ["ABSENT_CONNECTORS", "AbsentTable", "absent_table", "is_absent_connector"]
+__all__ = ["ABSENT_CONNECTORS", "AbsentTable", "absent_table", "is_absent_connector", "refuse_absent"]
 
 _BOUNDED_NAMES = """
 cassandra clickhouse doris faker hbase-1.4 hbase-2.2 hive hudi kudu maxcompute mongodb odps
@@ -66,6 +66,13 @@ def absent_table(request: TableRequest, connector: str, registry: Registry) -> A
         gives,
         bounded,
     )
+
+
+def refuse_absent(tables: Iterable[object]) -> None:
+    """Raises OptionError where one of the tables of a job is not there."""
+    for table in tables:
+        if isinstance(table, AbsentTable):
+            table.refuse()
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,11 @@ class MemorySink:
         self.primary_key = table.primary_key
 
     @property
+    def live(self) -> bool:
+        """Whether a job in the background writes, epoch by epoch."""
+        return self._live
+
+    @property
     def delivery(self) -> Delivery:
         """Changes by primary key may come twice and mean the same. Rows without one, once shown, cannot be taken
         back."""

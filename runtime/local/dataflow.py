@@ -47,6 +47,7 @@ from runtime.state.snapshot import SavedOperator, SavedState
 
 if TYPE_CHECKING:
     from runtime.checkpoint.away import AwayState
+    from runtime.local.dead_letters import DeadLetters
     from runtime.local.elsewhere import Elsewhere
     from runtime.state.arrangement import Span
 
@@ -96,6 +97,7 @@ class Dataflow:
         elsewhere: Elsewhere | None = None,
     ) -> None:
         self.elsewhere = elsewhere
+        self.letters: DeadLetters | None = None  # Where rejected rows go, too.
         self.vertices: list[Vertex] = []
         self._index: dict[PhysicalNode, int] = {}
         self._names = uids(roots)
@@ -179,6 +181,7 @@ class Dataflow:
         """The processing time at which an epoch without input has something to do; None: at none. What rows with a time
         to live take is given back at the latest when that is over for the last ones."""
         timers = [vertex.next_timer() for vertex in self.vertices]
+        timers += [] if self.letters is None else [self.letters.sink.next_timer()]
         timers.append(0 if self._shrinking.pending(self.vertices) else self._lifetimes.over)
         return min((timer for timer in timers if timer is not None), default=None)
 
@@ -196,6 +199,8 @@ class Dataflow:
             [_together([*self._shown[n], self.vertices[n].output], coded=False) for n in numbers]
             for numbers in (self.roots, self._watched)
         )
+        if self.letters is not None:
+            self.letters.step(self._epoch, self.watermark, processing_time)
         for vertex in self.vertices:
             vertex.output = None
         for early in self._shown.values():
@@ -400,31 +405,35 @@ class Dataflow:
                 found[name] = getattr(vertex.operator, "inner", vertex.operator)  # type: ignore[assignment]
         return found
 
+    def writers(self) -> dict[str, SinkOperator]:
+        """The same with what writes rejected rows."""
+        return self.named_sinks() | ({} if self.letters is None else {self.letters.name: self.letters.sink})
+
     def prepare(self) -> dict[str, list[Any]]:
         """Everything that was written so far is made durable but stays hidden: what has to be published, by sink."""
-        prepared = {name: sink.prepare() for name, sink in self.named_sinks().items()}
+        prepared = {name: sink.prepare() for name, sink in self.writers().items()}
         return {name: [committable] for name, committable in prepared.items() if committable is not None}
 
     def publish(self, committables: Mapping[str, Sequence[Any]]) -> None:
         """Publish what was prepared; what has been published already stays as it is."""
-        sinks = self.named_sinks()
+        sinks = self.writers()
         for name, prepared in committables.items():
             for committable in prepared:
                 sinks[name].publish(committable)
 
     def recover(self, committables: Mapping[str, Sequence[Any]]) -> None:
         """Before the first epoch: publish what the checkpoint had prepared, and remove what no checkpoint knows."""
-        for name, sink in self.named_sinks().items():
+        for name, sink in self.writers().items():
             sink.recover(committables.get(name, ()))
 
     def histories(self) -> dict[str, Any]:
         """What each sink has written so far, by its name, of those that can take it back; after `prepare`."""
-        found = {name: sink.history() for name, sink in self.named_sinks().items()}
+        found = {name: sink.history() for name, sink in self.writers().items()}
         return {name: history for name, history in found.items() if history is not None}
 
     def take_back(self, histories: Mapping[str, Any], checkpoint: int) -> str | None:
         """After `recover`, from a checkpoint: hide what was published after it. Gives what a person should know of it."""
-        sinks = self.named_sinks()
+        sinks = self.writers()
         count = sum(sinks[name].take_back(history) for name, history in histories.items() if name in sinks)
         files = "1 file" if count == 1 else f"{count} files"
         again = "taken back (named .undone-... now): the rows come again"
@@ -432,18 +441,18 @@ class Dataflow:
 
     def all_written(self) -> None:
         """The input has ended, and nobody has stopped the job: rows that wait for that may be shown."""
-        for sink in self.sinks():
+        for sink in self.writers().values():
             sink.all_written()
 
     @property
     def has_half_epoch(self) -> bool:
         """Whether a sink has taken a part of an epoch that is not complete."""
-        return any(sink.has_half_epoch for sink in self.sinks())
+        return any(sink.has_half_epoch for sink in self.writers().values())
 
     def finish(self) -> None:
         """Publish what the sinks have staged and close all operators. When a sink cannot, it and those after it are
         aborted."""
-        waiting = self.sinks()
+        waiting = list(self.writers().values())
         with ExitStack() as closing:
             closing.callback(self._close)
             try:
@@ -458,7 +467,7 @@ class Dataflow:
         """Give up: sinks leave nothing half-written behind."""
         with ExitStack() as closing:
             closing.callback(self._close)
-            for sink in self.sinks():
+            for sink in self.writers().values():
                 closing.callback(sink.abort)
 
     def _close(self) -> None:

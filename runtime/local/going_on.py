@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.epoch_state import Restored
 from runtime.checkpoint.fitting import taking
 from runtime.core.errors import CheckpointError, SqlEngineError
 from runtime.core.logs import Log
+from runtime.core.rooms import Room
 from runtime.local.checkpoints import Checkpoints
 from runtime.local.dataflow import Dataflow
+
+if TYPE_CHECKING:
+    import runtime.local.dead_letters as _dead_letters
+else:
+    _dead_letters = Room("runtime.local.dead_letters")
 
 __all__ = ["DAMAGED", "GoingOn", "go_on"]
 
@@ -92,17 +98,19 @@ def go_on(dataflow: Dataflow, checkpoints: Checkpoints | None, saved: Restored |
     was published since then is hidden again, which `saved.problems` tells. Without saved state it begins.
 
     Raises:
-        CheckpointError: E3402 it is not what was saved; E3413 another run has written more since.
+        CheckpointError: E3402 it is not what was saved; E3413 another run has written more since; E3414 it has rejected rows for
+            another table.
     """
     counts: Mapping[str, Any] = {} if saved is None else saved.counts
     written = counts.get("written", {}) if own else {}
     if checkpoints is not None:
         with taking("what a checkpoint says of sinks"):
-            checkpoints.fence(dataflow.named_sinks(), written)
+            checkpoints.fence(dataflow.writers(), written)
     if saved is None:
         if checkpoints is not None:
             dataflow.recover({})
         return
+    _dead_letters.check_prepared(dataflow.letters, saved.sinks)
     dataflow.restore(saved.epoch, saved.operators)
     dataflow.restore_row_counts(counts.get("rows", {}))
     with taking(f"what sinks have prepared in {saved.path}"):

@@ -129,8 +129,7 @@ class Job:
             self._rejections.go_back(0 if restored is None else restored.epoch, counts.get("rejected", ()))
         job = self.name if self.checkpoints is None else self.checkpoints.job
         roots = self._at_once.roots(self._roots)
-        given = roots, settings.options, settings.functions, settings.time_zone, self._rejections
-        self.dataflow = settings.dataflow(*given, checked=settings.checked, job=job)
+        self.dataflow = settings.flow(roots, self._rejections, job)
         self.dataflow.functions.job.attempt = self.attempts
         self._sources: list[SourceInputs] = []
         self._movement = Movement()
@@ -141,7 +140,8 @@ class Job:
             inputs = partial(SourceInputs, coded=True) if flow.elsewhere is None else flow.elsewhere.inputs
             for vertex in self.dataflow.vertices:
                 if isinstance(vertex.node, SourceExec):
-                    context = SourceContext(settings.time_zone, vertex.node.name, self._rejections, self.wake)
+                    given = settings.time_zone, vertex.node.name, self._rejections, self.wake
+                    context = SourceContext(*given, self._rejections.refusals())
                     position = None if restored is None else restored.sources.get(vertex.name)
                     with nullcontext() if position is None else taking(f"the position of {vertex.node.name}"):
                         source = inputs(vertex.node, context, settings.clock, position, rows_per_second=rate)

@@ -14,15 +14,18 @@ from runtime.core.options import Options, bool_option, int_option
 from runtime.core.rooms import Room
 from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Dataflow, SourceInput
-from runtime.local.rejected import RejectedRows
+from runtime.local.rejected import REJECTED_TABLE, JobRejections, RejectedRows
 from runtime.plan.base import PhysicalNode
 from runtime.plan.nodes import DuckDBExec, SinkExec, SourceExec
 from runtime.plan.walk import walk_all
 
 if TYPE_CHECKING:
     import runtime.local.at_once as _at_once
+    import runtime.local.dead_letters as _dead_letters
+    from runtime.local.dead_letters import LetterTable
 else:
     _at_once = Room("runtime.local.at_once")
+    _dead_letters = Room("runtime.local.dead_letters")
 
 __all__ = [
     "BY_DUCKDB",
@@ -87,7 +90,7 @@ class AllAvailable:
 class JobSettings:
     """What a job needs from its environment. `checked` puts the guards around all operators; `restarts`, a seed, has
     operators made anew from their saved state between epochs; `dataflow` makes what runs the operators, here or on a
-    cluster: it takes the arguments of `Dataflow`; `memory` is told of the job."""
+    cluster: it takes the arguments of `Dataflow`; `memory` is told of the job; `letters` is where rejected rows go, too."""
 
     options: Options
     functions: FunctionRegistry
@@ -99,6 +102,24 @@ class JobSettings:
     cut: EpochCut | None = None
     dataflow: Callable[..., Dataflow] = Dataflow
     memory: KnownMemory | None = None
+    letters: LetterTable | None = None
+
+    @property
+    def wants_letters(self) -> bool:
+        """Whether a table for rejected rows is named."""
+        return bool(self.options.get(REJECTED_TABLE))
+
+    def flow(self, roots: Sequence[PhysicalNode], rejections: JobRejections, job: str) -> Dataflow:
+        """What runs plans. `job` names it for its sinks."""
+        given = self.options, self.functions, self.time_zone, rejections
+        flow = self.dataflow(roots, *given, checked=self.checked, job=job)
+        if self.letters is not None:
+            try:
+                flow.letters = _dead_letters.DeadLetters(self.letters, self.options, self.functions, rejections, job)
+            except BaseException:
+                flow.abort()
+                raise
+        return flow
 
     @property
     def divided(self) -> bool:

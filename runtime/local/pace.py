@@ -58,3 +58,7 @@ class EpochRoom:
     def took(self, batch: ChangelogBatch) -> None:
         self._rows -= len(batch)
         self._bytes -= batch.rows.nbytes
+
+    def end(self) -> None:
+        """There is no more room."""
+        self._rows = 0

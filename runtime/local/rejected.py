@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.errors import ConnectorError
 from runtime.core.logs import Log, tell
+from runtime.core.options import text_option
 from runtime.core.schema import Schema
 from runtime.core.types import STRING, timestamp
 from runtime.core.wakeup import nobody
@@ -22,7 +24,7 @@ from runtime.expr.zones import instant_to_local
 from runtime.operators.operator import Rejected
 from runtime.spi.reader import RejectedRow, SkippedInput
 
-__all__ = ["REJECTED_SCHEMA", "RejectedRows", "SourceContext"]
+__all__ = ["REJECTED_SCHEMA", "REJECTED_TABLE", "RejectedRows", "SourceContext"]
 
 _log = Log("rejected")
 
@@ -39,9 +41,16 @@ REJECTED_SCHEMA = Schema.of(
 row's columns as text, or the raw record where it could not be decoded. `error` is what a function of the user says of the
 row, with the places in its code."""
 
+REJECTED_TABLE = text_option(
+    "sqlengine.rejected.table",
+    "",
+    'a table with a connector into which jobs also write the rows that they reject; "": system.rejected alone has them',
+)
 KEPT_ROWS = 10_000
 KEPT_CHARACTERS = 16 << 20
 """What all kept rows may have together, about."""
+_MOST_WHOLE = 32
+"""So many times as much may wait at once where none may be lost: a reader may come to its end before it gives a row."""
 
 
 class RejectedRows:
@@ -109,22 +118,17 @@ class RejectedRows:
         errors: pa.Array | None = None,
     ) -> None:
         """Keep rows given as text; `event_time` is a timestamp array of the same length, `watermark` in its terms."""
-        count = len(text)
-        kind = REJECTED_SCHEMA.arrow.types[3]
-        local = event_time is None or event_time.type.tz is None
-        times = pa.nulls(count, kind) if event_time is None else _wall(event_time, None if local else time_zone)
-        marks = pa.nulls(count, kind)
-        if watermark is not None and watermark not in (MIN_WATERMARK, MAX_WATERMARK):
-            mark = pa.array(np.full(count, watermark * 1000), pa.int64()).cast(pa.timestamp("us"))
-            marks = _wall(mark, None if local else time_zone)
-        names = [pa.repeat(pa.scalar(value, pa.string()), count) for value in (job, operator, reason)]
-        told = pa.nulls(count, pa.string()) if errors is None else errors
+        self.keep(
+            job, operator, reason, rejected_rows(job, operator, reason, text, watermark, event_time, time_zone, errors)
+        )
+
+    def keep(self, job: str, operator: str, reason: str, rows: pa.RecordBatch) -> None:
+        """The same of rows with the columns of `REJECTED_SCHEMA`."""
         with self._lock:
-            self._count(job, operator, reason, count)
+            self._count(job, operator, reason, rows.num_rows)
             room = self.room
             if room > 0:
-                columns = [*names, times, marks, text, told]
-                batch = pa.RecordBatch.from_arrays(columns, schema=REJECTED_SCHEMA.arrow).slice(0, room)
+                batch = rows.slice(0, room)
                 self._kept.append((job, batch))
                 self._rows += batch.num_rows
                 self._bytes += _size(batch)
@@ -156,6 +160,30 @@ class RejectedRows:
             self._bytes = sum(_size(batch) for _, batch in self._kept)
 
 
+def rejected_rows(
+    job: str,
+    operator: str,
+    reason: str,
+    text: pa.Array,
+    watermark: int | None,
+    event_time: pa.Array | None,
+    time_zone: str = "UTC",
+    errors: pa.Array | None = None,
+) -> pa.RecordBatch:
+    """Rows as `REJECTED_SCHEMA` has them, of what `RejectedRows.add` takes."""
+    count = len(text)
+    kind = REJECTED_SCHEMA.arrow.types[3]
+    local = event_time is None or event_time.type.tz is None
+    times = pa.nulls(count, kind) if event_time is None else _wall(event_time, None if local else time_zone)
+    marks = pa.nulls(count, kind)
+    if watermark is not None and watermark not in (MIN_WATERMARK, MAX_WATERMARK):
+        mark = pa.array(np.full(count, watermark * 1000), pa.int64()).cast(pa.timestamp("us"))
+        marks = _wall(mark, None if local else time_zone)
+    names = [pa.repeat(pa.scalar(value, pa.string()), count) for value in (job, operator, reason)]
+    told = pa.nulls(count, pa.string()) if errors is None else errors
+    return pa.RecordBatch.from_arrays([*names, times, marks, text, told], schema=REJECTED_SCHEMA.arrow)
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """Records that a source has refused: some of them, and how many more for each reason."""
@@ -168,21 +196,37 @@ class Refused:
 
 
 class Refusals:
-    """Collects what readers refuse until it is taken. However much it is, memory is bounded."""
+    """Collects what readers refuse until it is taken. However much it is, memory is bounded: what is more than is kept is
+    counted, or, where all of it is wanted (`whole`), fails the job. Who reads stops in time when it `is_full`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False) -> None:
+        self.whole = whole
         self._rows: list[RejectedRow] = []
         self._characters = 0
         self._more: Counter[str] = Counter()
 
     def add(self, rows: Sequence[RejectedRow], more: Iterable[tuple[str, int]] = ()) -> None:
         for row in rows:
-            if len(self._rows) < KEPT_ROWS and self._characters < KEPT_CHARACTERS:
+            if self.whole or not self._beyond(1):
                 self._rows.append(row)
                 self._characters += len(row.raw)
             else:
                 self._more[row.reason] += 1
         self._more.update(dict(more))
+        if self.whole and self._beyond(_MOST_WHOLE):
+            raise ConnectorError(
+                f"a source has rejected {len(self._rows)} records one after another, more than an epoch may have",
+                code="E3153",
+                hint="is this its format? RESET 'sqlengine.rejected.table' to count what is more than system.rejected keeps",
+            )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what is read from now on should be part of a later epoch."""
+        return self.whole and self._beyond(1)
+
+    def _beyond(self, times: int) -> bool:
+        return len(self._rows) >= times * KEPT_ROWS or self._characters >= times * KEPT_CHARACTERS
 
     def take(self) -> Refused:
         """What waits, which waits no more."""
@@ -198,9 +242,18 @@ class JobRejections:
     def __init__(self, rows: RejectedRows, job: str, time_zone: str) -> None:
         self._rows = rows
         self.job = job
-        self._time_zone = time_zone
+        self.time_zone = time_zone
+        self._all: Callable[[pa.RecordBatch], object] | None = None
         self._marks: list[tuple[int, int]] = [(0, 0)]
         """How many rows were kept at the end of epochs that were saved; one for each change of that number."""
+
+    def keep_all(self, take: Callable[[pa.RecordBatch], object]) -> None:
+        """From now on `take` is called with all rows that are rejected, with the columns of `REJECTED_SCHEMA`."""
+        self._all = take
+
+    def refusals(self) -> Refusals:
+        """Where a source collects what it refuses."""
+        return Refusals(whole=self._all is not None)
 
     def saved(self, epoch: int) -> list[tuple[str, str, int]]:
         """The figures at the end of an epoch, for a checkpoint: operator, reason, rows."""
@@ -217,6 +270,10 @@ class JobRejections:
 
     def reject(self, rejected: Rejected) -> None:
         operator, reason, rows, watermark, event_time, errors = rejected
+        if self._all is not None:
+            text = _as_text(rows)
+            self._take(operator, reason, text, watermark, event_time, errors)
+            return
         room = self._rows.room
         if rows.num_rows > room:
             # Only what can be kept is worth writing out.
@@ -224,7 +281,22 @@ class JobRejections:
             rows, event_time = rows.slice(0, room), None if event_time is None else event_time.slice(0, room)
             errors = None if errors is None else errors.slice(0, room)
         if rows.num_rows:
-            self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self._time_zone, errors)
+            self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self.time_zone, errors)
+
+    def _take(
+        self,
+        operator: str,
+        reason: str,
+        text: pa.Array,
+        watermark: int | None = None,
+        event_time: pa.Array | None = None,
+        errors: pa.Array | None = None,
+    ) -> None:
+        """Rows of which none may be lost."""
+        assert self._all is not None
+        rows = rejected_rows(self.job, operator, reason, text, watermark, event_time, self.time_zone, errors)
+        self._all(rows)
+        self._rows.keep(self.job, operator, reason, rows)
 
     def reject_raw(self, source: str, refused: Refused) -> None:
         """Records that a source could not use, which come one by one: no more of them than are kept."""
@@ -234,6 +306,9 @@ class JobRejections:
             if isinstance(row, SkippedInput):
                 self._rows.leave_out(row.raw)
         for reason, texts in by_reason.items():
+            if self._all is not None:
+                self._take(source, reason, pa.array(texts, pa.string()))
+                continue
             self._rows.add(self.job, source, reason, pa.array(texts, pa.string()), None, None)
         for reason, count in refused.more:
             self._rows.count(self.job, source, reason, count)
@@ -281,7 +356,7 @@ def _shortest(times: pa.Array) -> pa.Array:
         return times
 
 
-__all__ += ["JobRejections", "Refusals", "Refused"]
+__all__ += ["JobRejections", "Refusals", "Refused", "rejected_rows"]
 
 
 @dataclass(frozen=True, slots=True)

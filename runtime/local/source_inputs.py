@@ -402,6 +402,8 @@ class SourceInputs:
                 room.took(batch)
                 wanted -= len(batch)
             over = batch is None or reader.finished
+            if self._context.refused.is_full:
+                room.end()
         if batches:
             open_split.last_row_at = self._last_row_at = self._clock.now()
         if reader.finished:

@@ -58,11 +58,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one task is to read: so many rows of a split, from a position on (None: its beginning)."""
+    """What one task is to read: so many rows of a split, from a position on (None: its beginning). `whole`: of what it
+    refuses nothing may be lost."""
 
     split: Split
     position: Any
     rows: int
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ def _read(place: str, file: str, part: Part) -> Taken:
         opened.reader.close()
         opened = None
     if opened is None:
-        context = _Context(reading.time_zone)
+        context = _Context(reading.time_zone, Refusals(whole=part.whole))
         opened = _Opened(reading.table.open(part.split, context), context)
         if part.position is not None:
             with taking(f"the position of {part.split.id}"):
@@ -152,7 +154,7 @@ def _read(place: str, file: str, part: Part) -> Taken:
     reader = opened.reader
     batches: list[ChangelogBatch] = []
     room, over = part.rows, False
-    while room > 0 and not over:
+    while room > 0 and not over and not opened.context.refused.is_full:
         batch = reader.poll(room)
         if batch is not None and len(batch):
             batches.append(batch)

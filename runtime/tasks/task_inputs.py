@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as wall_clock
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from runtime.core.changelog import ChangelogBatch
@@ -121,14 +122,14 @@ class TaskInputs(SourceInputs):
         parts: list[Part] = []
         for number in range(max(1, ways)):
             share = rows * (number + 1) // max(1, ways) - rows * number // max(1, ways)
-            parts.append(Part(split, position, share))
+            parts.append(Part(split, position, share, self._context.refused.whole))
             if number + 1 < ways:
                 assert isinstance(table, SupportsRowOffsets)
                 position = table.position_after(split, position, share)
                 if position is None:
                     # The rest of the split is less than that: one reader takes what there is.
                     last = parts.pop()
-                    return [*parts, Part(split, last.position, rows - sum(part.rows for part in parts))]
+                    return [*parts, replace(last, rows=rows - sum(part.rows for part in parts))]
         return parts
 
     def _note(self, parts: Sequence[Part], taken: Sequence[Taken]) -> None:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     import connectors.absent as _absent_tables
     import sqlengine.database.acting as _acting
     import sqlengine.database.information_schema as _information_schema
+    import sqlengine.database.letters as _letters
     import sqlengine.database.system_tables as _system_tables
     from sqlengine.database.durable import Durable
     from sqlengine.database.information_schema import InformationSchema
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 else:
     _absent_tables = Room("connectors.absent")
     _acting = Room("sqlengine.database.acting")
+    _letters = Room("sqlengine.database.letters")
     _system_tables = Room("sqlengine.database.system_tables")
     _information_schema = Room("sqlengine.database.information_schema")
 
@@ -296,13 +298,14 @@ class Session:
         savepoint: Restored | None = None,
     ) -> Job:
         """A job of a statement, announced to whoever watches."""
-        for node in walk_all(roots):
-            table = node.outside
-            if _absent_tables and isinstance(table, _absent_tables.AbsentTable):
-                table.refuse()
+        if _absent_tables:
+            _absent_tables.refuse_absent(node.outside for node in walk_all(roots))
         if self.authority is not None:
             self.database.roles.jobs[name] = self.authority.user
-        job = Job(name, roots, self.job_settings(roots), checkpoints, savepoint)
+        settings = self.job_settings(roots)
+        if settings.wants_letters:
+            settings = _letters.with_letters(self, settings, roots)
+        job = Job(name, roots, settings, checkpoints, savepoint)
         if self.on_job is not None:
             self.on_job(job)
         return job
@@ -333,7 +336,6 @@ class Session:
         self.database.show()
 
     # --- tables
-    # -----------------------------------------------------------------------------------------------------------
 
     def memory_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
         """The contents of a table without connector, or of a materialized view."""

@@ -32,7 +32,7 @@ T = TypeVar("T")
 _SYSTEM = Target("system", ())
 _OPTIONS = (
     "execution.runtime-mode", "pipeline.name", "optimizer.disabled_rules", "sqlengine.batch.duckdb", "sqlengine.functions.on-error",
-    "sqlengine.match.semantics", "sqlengine.sql.dialect", "sqlengine.verify", "sqlengine.verify.every",
+    "sqlengine.match.semantics", "sqlengine.rejected.table", "sqlengine.sql.dialect", "sqlengine.verify", "sqlengine.verify.every",
 )  # fmt: skip
 _OPTION_PREFIXES = ("table.", "sql-client.", "materialized-table.", "restart-strategy.")
 """What every role may set: no paths, no memory, and nothing outside of the session."""

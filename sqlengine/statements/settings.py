@@ -27,6 +27,7 @@ from runtime.local.checkpoints import CHECKPOINT_OPTIONS
 from runtime.local.dataflow import PARALLELISM
 from runtime.local.job_settings import BY_DUCKDB, EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from runtime.local.profile import PROFILE
+from runtime.local.rejected import REJECTED_TABLE
 from runtime.local.restart_strategy import RESTART_OPTIONS
 from runtime.operators.operator import PIECE_MAX_ROWS
 from runtime.plan.parts import ASYNC_LOOKUP_OPTIONS
@@ -111,6 +112,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         NULL_ROWTIME,
         PARALLELISM,
         PIECE_MAX_ROWS,
+        REJECTED_TABLE,
         REQUIRE_ON_CONFLICT,
         RUNTIME_MODE,
         STATE_TTL,

@@ -201,10 +201,11 @@ JOBS: tuple[FaultJob, ...] = (
     ),
     FaultJob(
         "rejecting",
-        _sink("w TIMESTAMP(3), page STRING NOT NULL, total INT", "csv"),
+        _sink("w TIMESTAMP(3), page STRING NOT NULL, total INT", "csv")
+        + _sink("reason STRING, event_time TIMESTAMP(3), `row` STRING NOT NULL", "csv", name="letters"),
         "INSERT INTO sink SELECT window_start, page, SUM(n) FROM TABLE(TUMBLE(TABLE torn, DESCRIPTOR(`at`), INTERVAL '10' SECOND)) "
         "GROUP BY window_start, window_end, page",
-        {"table.exec.sink.not-null-enforcer": "DROP"},
+        {"table.exec.sink.not-null-enforcer": "DROP", "sqlengine.rejected.table": "letters"},
     ),
     _changing(
         "over-changes", "id INT, s INT, r BIGINT",

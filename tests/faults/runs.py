@@ -27,6 +27,7 @@ from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import PhysicalNode, SourceExec
 from runtime.spark.simulated import SimulatedCluster
 from sqlengine import TableEnvironment
+from sqlengine.database.letters import with_letters
 from tests.faults.disk import Disk, Killed, fault_from
 from tests.faults.jobs import FaultJob
 from tests.unit.checkpoint.object_store import MemoryObjects
@@ -214,6 +215,8 @@ class PlannedJob:
         self.rejected = RejectedRows()
         cut = EpochNumberCut(self._rows)
         settings = replace(settings, options=all_options, clock=clock, rejected=self.rejected, cut=cut)
+        if settings.wants_letters:
+            settings = with_letters(self._environment.session, settings, self._roots)
         checkpoints: Any = None
         keys = keys_of(all_options)
         if saved:

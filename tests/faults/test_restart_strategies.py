@@ -118,3 +118,5 @@ def test_rows_rejected_before_a_restart_are_counted_once(few_rows: Path, tmp_pat
         assert failed is None
         assert planned.rejected.counts == planned.expected_rejected
         assert planned.rejected.rows().num_rows == planned.rejected.total
+        letters = [line for line in published(planned.out) if line.startswith("letters: ")]
+        assert len(letters) == planned.rejected.total
