@@ -150,6 +150,11 @@ class ElasticTable:
             )
         return look_up(self, keys.select([list(key_columns).index(name) for name in self.primary_key]))
 
+    @property
+    def distributed_lookups(self) -> bool:
+        """Each process has its own connections."""
+        return True
+
     # --- what is written
 
     @property

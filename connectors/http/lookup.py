@@ -63,6 +63,11 @@ class _Lookup:
         """For messages and lineage."""
         return f"{self.name} ({self.address})"
 
+    @property
+    def distributed_lookups(self) -> bool:
+        """Each process has its own connections."""
+        return True
+
     def describe(self) -> dict[str, Any]:
         described: dict[str, Any] = {"connector": "http", "columns": list(self.schema.names)}
         return {**described, "options": {"url": str(self.address), "method": self.method, "format": self.format.name}}

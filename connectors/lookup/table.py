@@ -38,6 +38,15 @@ class JsonlLookup:
         positions, rows = index.find([keys.column(i) for i in range(len(key_columns))])
         return pa.array(positions, pa.int64()), self._rows().take(pa.array(rows))
 
+    @property
+    def distributed_lookups(self) -> bool:
+        """A file is there for whoever sees the folder."""
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what it remembers of the file."""
+        return {**self.__dict__, "_cache": {}}
+
     def describe(self) -> dict[str, Any]:
         return {"connector": "lookup-jsonl", "path": self.path}
 

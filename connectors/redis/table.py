@@ -133,6 +133,11 @@ class RedisTable:
         places = [list(key_columns).index(name) for name in self.primary_key]
         return look_up(self, keys.select(places))
 
+    @property
+    def distributed_lookups(self) -> bool:
+        """Each process has its own connections."""
+        return True
+
     # --- what is written
 
     @property

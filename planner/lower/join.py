@@ -401,5 +401,6 @@ def _(plan: n.LookupJoin, run: Lowering, demand: Demand) -> Lowered:
         # What a whole table does not have it will not have before it is read again.
         None if isinstance(plan.table, WholeTable) else plan.retry,
         plan.requests,
+        _row_key(plan.input, source, run),
     )
     return run.restored(Lowered(node, ids), plan.columns)

@@ -159,6 +159,11 @@ class PhysicalNode(Node):
         """Whether all that is kept is by the keys of `division`, and changes with rows of its key alone (or expires)."""
         return False
 
+    @property
+    def holds_watermark(self) -> bool:
+        """Whether rows that it keeps may hold the watermark back."""
+        return False
+
     def versioned_sources(self) -> tuple[PhysicalNode, ...]:
         """The sources whose tables its operator reads as of versions, besides the changes of its inputs."""
         return ()

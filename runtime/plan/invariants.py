@@ -139,6 +139,7 @@ class _Check(NodeParts):
             raise Wrong("a lookup join is INNER or LEFT").within("kind")
         if node.retry is not None and (node.retry.delay < 1 or node.retry.attempts < 1):
             raise Wrong("delay and attempts are at least 1").within("retry")
+        self._columns("unique", node.unique or (), source)
         asked = node.requests
         if asked is not None and any(n is not None and n < 1 for n in (asked.capacity, asked.timeout)):
             raise Wrong("capacity and timeout are at least 1").within("requests")

@@ -101,7 +101,8 @@ class LookupJoinExec(PhysicalNode):
 
     `keys`: (expression over the left columns or a constant, position of the column of the looked-up table). Output:
     left columns, then the table's columns; `condition` over both must hold. `ttl`: milliseconds after which the answer
-    of a row of an updating input is forgotten; 0 never. `retry`: None for a table that is kept as a whole.
+    of a row of an updating input is forgotten; 0 never. `retry`: None for a table that is kept as a whole. `unique`:
+    positions of a unique key of the input, None when rows may repeat.
     """
 
     input: PhysicalNode
@@ -115,18 +116,28 @@ class LookupJoinExec(PhysicalNode):
     ttl: int = field(default=0, metadata=TIME_TO_LIVE)
     retry: LookupRetry | None = None
     requests: LookupRequests | None = field(default=None, metadata=SETTING)
+    unique: tuple[int, ...] | None = field(default=None, metadata=SETTING)
 
     table_use = "lookup"
 
     @property
     def asked_anywhere(self) -> bool:
-        """Whether any process may do it, row by row: the table can be asked from there, and no answer is kept."""
+        """Whether any process may ask the table."""
         match self.table:
             case WholeTable(source=source):
-                there = isinstance(source, SupportsDistributedReads) and source.distributed_reads
+                return isinstance(source, SupportsDistributedReads) and source.distributed_reads
             case CachedTable(table=table) | table:
-                there = isinstance(table, SupportsDistributedLookups) and table.distributed_lookups
-        return there and not self.state()
+                return isinstance(table, SupportsDistributedLookups) and table.distributed_lookups
+
+    @property
+    def holds_watermark(self) -> bool:
+        return self.retry is not None
+
+    @property
+    def kept_by(self) -> tuple[int, ...]:
+        """The columns of the input by which rows that are kept belong to key groups: all changes of a row, and its updates
+        where they can be told, then stay in order."""
+        return self.unique or tuple(range(len(self.input.schema)))
 
     def text(self) -> str:
         names = self.table.schema.names
@@ -149,7 +160,7 @@ class LookupJoinExec(PhysicalNode):
             bound = f"{CLOCK}, {duration_text(self.retry.delay * self.retry.attempts)}"
             held = "rows that wait to be asked for again, with counts"
         return (
-            StateSpec("rows", held, bound, schema, range(len(schema))),
+            StateSpec("rows", held, bound, schema, self.kept_by),
             StateSpec("answers", "what was looked up for each row", bound, owner="rows"),
         )
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from runtime.checkpoint.away import Target
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MAX_WATERMARK
+from runtime.core.errors import SparkError
 from runtime.core.logs import Log
 from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
@@ -24,6 +26,8 @@ from runtime.local.source_inputs import SourceInputs
 from runtime.operators.build import build_operator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections
 from runtime.plan.nodes import PhysicalNode, SourceExec, WatermarkExec
+from runtime.tasks.asked import asked_in_tasks
+from runtime.tasks.attempts import Attempt, belong_together
 from runtime.tasks.executor import Executor, Tasks
 from runtime.tasks.filed import FiledBatch
 from runtime.tasks.kept import Kept
@@ -46,6 +50,8 @@ __all__ = ["Divided", "divided_dataflow"]
 
 _log = Log("tasks")
 
+MOST_TRIES = 10
+"""So often a phase is carried out whose tasks were repeated after they had asked tables outside."""
 PREFIX_ROWS = 50_000
 """Fewer rows than this are projected and filtered by the driver: a stage of tasks more would cost more."""
 
@@ -64,7 +70,8 @@ def divided_dataflow(
     """A dataflow whose operators run on an executor; the other arguments are those of `Dataflow`."""
     # What the driver computes itself calls the same instances as the rest of what runs here.
     functions = JobFunctions.of(functions, FunctionJob(job, options))
-    divided = Divided(executor, options, functions, time_zone, rejections, checked, job)
+    asked = asked_in_tasks(roots) if options.get(LOOK_UP_IN_TASKS) else frozenset[PhysicalNode]()
+    divided = Divided(executor, options, functions, time_zone, rejections, checked, job, asked)
     return Dataflow(roots, options, functions, time_zone, rejections, checked=checked, job=job, elsewhere=divided)
 
 
@@ -80,6 +87,7 @@ class Divided:
         rejections: Rejections,
         checked: bool,
         job: str,
+        asked: frozenset[PhysicalNode],
     ) -> None:
         self._executor = executor
         self._options = options
@@ -89,7 +97,7 @@ class Divided:
         self._checked = checked
         self._job = job
         self.partitions = executor.partitions(options)
-        self._looks_up = options.get(LOOK_UP_IN_TASKS)
+        self._asked = asked
         self.cold_starts = 0
         self._of_functions: dict[int, list[FunctionFigure]] = {}
         self._tasks: Tasks | None = None
@@ -104,7 +112,7 @@ class Divided:
         self._clock_at: dict[int, int] = {}
 
     def operator(self, node: PhysicalNode, name: str) -> Operator | None:
-        if place_of(node, look_up=self._looks_up)[0] == "driver":
+        if place_of(node, self._asked)[0] == "driver":
             return None
         self._kept.forget()
         self._ran.clear()
@@ -123,7 +131,7 @@ class Divided:
         readers = [[n for n, v in enumerate(vertices) if number in v.inputs] for number in range(len(vertices))]
         self._in_tasks = SourcesInTasks(nodes, readers, self._options, self._functions, self._time_zone, self._executor)
         inputs = [v.inputs for v in vertices]
-        self._layout = lay_out(nodes, inputs, flow.roots, self._in_tasks.chained, look_up=self._looks_up)
+        self._layout = lay_out(nodes, inputs, flow.roots, self._in_tasks.chained, self._asked)
         commit_in_tasks(vertices, self._options, self.partitions, self._carry_out)
         self._kept.begin(self._layout, [v.name for v in vertices], self.partitions)
         self._with_clock = {
@@ -203,9 +211,10 @@ class Divided:
             order = self._order(phase, {}, 0)
             run = [Stage(order, stage, first=number == 0) for number, stage in enumerate(bases)]
             records = self._open().run(run, given)
-            if any(r.kind == "report" and loads(r.payload).unseen for r in records):
+            reports = _reports(records)
+            if any(report.unseen for report in reports):
                 return False
-            self._take(phase, records)
+            self._take(phase, records, reports)
         return True
 
     def away(self, complete: bool, *, image: bool = False) -> SavedAway:
@@ -263,12 +272,14 @@ class Divided:
             vertex = vertices[number]
             assert vertex.operator is not None
             times[number] = time = self._flow.time_of(vertex, processing_time)
-            vertex.watermark = max(vertex.watermark, vertex.operator.output_watermark(time))
+            # Rows that begin to wait in this epoch are not known yet; at the end none waits any more.
+            if not vertex.node.holds_watermark or time.watermark == MAX_WATERMARK:
+                vertex.watermark = max(vertex.watermark, vertex.operator.output_watermark(time))
         changes = self._changes_into(numbers)
         rows = sum(len(b) for b in changes.values() if b is not None)
         moved = any(t.watermark != t.previous_watermark for t in times.values())
         clock = phase in self._with_clock and self._clock_at.get(phase) != processing_time
-        if phase in self._ran and not rows and not moved and not clock:
+        if phase in self._ran and not rows and not moved and not clock and not self._due(numbers, processing_time):
             return
         self._clock_at[phase] = processing_time
         prefix = layout.vertices(phase, PREFIX)
@@ -293,7 +304,39 @@ class Divided:
                     records.append(Record("version", stage, partition, pickle.dumps(version)))
         kept = bool(prefix) and any(is_asked_anywhere(vertices[number].node) for number in prefix)
         run = [Stage(order, s, first=number == 0, kept=kept or s != PREFIX) for number, s in enumerate(stages)]
-        self._take(phase, tasks.run(run, given))
+        for _ in range(MOST_TRIES):
+            records = tasks.run(run, given)
+            reports = _reports(records)
+            if belong_together((Attempt(r.stage, r.partition, r.attempt), r.seen) for r in reports):
+                break
+        else:
+            raise SparkError(
+                f"tasks were repeated in all of {MOST_TRIES} tries of an epoch, and tables outside told them other things",
+                code="E3600",
+                hint=f"with '{LOOK_UP_IN_TASKS.key}' = 'false' the driver asks them, once",
+            )
+        self._take(phase, records, reports)
+        self._hold_back(numbers, processing_time)
+
+    def _due(self, numbers: Sequence[int], processing_time: int) -> bool:
+        """Whether the time has come that tasks have told for one of these operators."""
+        timers = (
+            vertex.operator.next_timer() for n in numbers if (vertex := self._flow.vertices[n]).operator is not None
+        )
+        return any(timer is not None and timer <= processing_time for timer in timers)
+
+    def _hold_back(self, numbers: Sequence[int], processing_time: int) -> None:
+        """The watermarks behind operators that hold them back, now that tasks have told them."""
+        vertices = [self._flow.vertices[number] for number in numbers]
+        if not any(vertex.node.holds_watermark for vertex in vertices):
+            return
+        for vertex in vertices:
+            assert isinstance(vertex.operator, RemoteOperator)
+            if vertex.node.holds_watermark:
+                told = vertex.operator.told_watermark
+            else:
+                told = vertex.operator.output_watermark(self._flow.time_of(vertex, processing_time))
+            vertex.watermark = max(vertex.watermark, told)
 
     def _changes_into(self, numbers: Sequence[int]) -> dict[int, ChangelogBatch | None]:
         """The changes of all that operators of a phase read in the driver, by number: with pieces that came early."""
@@ -348,7 +391,7 @@ class Divided:
             {number: (t.watermark, t.previous_watermark) for number, t in times.items()},
         )
 
-    def _take(self, phase: int, records: Sequence[Record]) -> None:
+    def _take(self, phase: int, records: Sequence[Record], reports: Sequence[Report]) -> None:
         """What came back: changes for the driver, and the next version of the state. All of it counts, or nothing."""
         errors = [r for r in records if r.kind == "error"]
         if errors:
@@ -356,12 +399,9 @@ class Divided:
         vertices = self._flow.vertices
         outputs: dict[int, list[Record]] = {}
         written = [r for r in records if r.kind == "written"]
-        reports: list[Report] = []
         for record in records:
             if record.kind == "out":
                 outputs.setdefault(record.number, []).append(record)
-            elif record.kind == "report":
-                reports.append(loads(record.payload))
         if written:
             take_written(vertices, self._writers, written, outputs)
         for number, found in outputs.items():
@@ -377,7 +417,8 @@ class Divided:
             vertex.rows_in += figures.rows_in
             vertex.rows_out += figures.rows_out
             vertex.busy_seconds += figures.seconds
-            vertex.operator.reported(report.partition, figures.state, figures.complete)
+            _, _, _, state, complete, timer, watermark = figures
+            vertex.operator.reported(report.partition, state, complete, timer, watermark)
         for rejected in report.rejected:
             self._rejections.reject(rejected)
         task = phase, report.stage, report.partition
@@ -391,3 +432,7 @@ class Divided:
             _log.write(level, f"partition %d of stage %d{lost} opens its state from files", task[2], task[1], **facts)
         self._seen.add(task)
         self._kept.note(phase, report)
+
+
+def _reports(records: Sequence[Record]) -> list[Report]:
+    return [loads(record.payload) for record in records if record.kind == "report"]

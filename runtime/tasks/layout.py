@@ -9,7 +9,7 @@ Stateless operators run where their input is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -97,8 +97,7 @@ def lay_out(
     inputs: Sequence[tuple[int, ...]],
     roots: Sequence[int],
     read: frozenset[int] = frozenset(),
-    *,
-    look_up: bool = True,
+    asked: Collection[PhysicalNode] = frozenset(),
 ) -> Layout:
     """Places operators.
 
@@ -108,13 +107,13 @@ def lay_out(
         roots: whose changes the driver wants.
         read: operators that run where sources are read (`runtime/tasks/reading.py`), which is before all else, so that
             they count as the driver's.
-        look_up: tasks ask tables outside.
+        asked: the lookups of tables outside that tasks do.
     """
     placed: list[Placed] = []
     edges: dict[Edge, int] = {}
     to_driver: set[int] = set(roots)
     for number, node in enumerate(nodes):
-        where, keys = ("driver", ()) if number in read else place_of(node, look_up=look_up)
+        where, keys = ("driver", ()) if number in read else place_of(node, asked)
         before = [placed[i] for i in inputs[number]]
         if where == "driver":
             phase = max((b.phase + b.phase % 2 for b in before), default=0)
@@ -135,11 +134,13 @@ def lay_out(
     return Layout(tuple(placed), tuple(edges), remote)
 
 
-def place_of(node: PhysicalNode, *, look_up: bool = True) -> tuple[Where, tuple[tuple[int, ...], ...]]:
-    """Where an operator can run, and by which columns each of its inputs is divided if it is by key. `look_up`: tasks ask
-    tables outside."""
-    if look_up and is_asked_anywhere(node):
-        return "here", ()
+def place_of(
+    node: PhysicalNode, asked: Collection[PhysicalNode] = frozenset()
+) -> tuple[Where, tuple[tuple[int, ...], ...]]:
+    """Where an operator can run, and by which columns each of its inputs is divided if it is by key. `asked`: the lookups
+    of tables outside that tasks do; those that keep rows are divided by these."""
+    if isinstance(node, LookupJoinExec) and node in asked:
+        return ("keyed", (node.kept_by,)) if node.state() else ("here", ())
     if not node.inputs or node.table_use or node.sets_time or node.in_driver:
         return "driver", ()
     if node.division() == BY_ROW:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MIN_WATERMARK
 from runtime.operators.operator import EpochTime, Followed, Operator, StateSize
 from runtime.state.snapshot import SavedState
 from runtime.state.table import StateTable, TableChanges
@@ -41,6 +42,8 @@ class RemoteOperator(Operator):
         self._name = name
         self._kept = kept
         self._complete: dict[int, bool] = {}
+        self._timers: dict[int, int | None] = {}
+        self._watermarks: dict[int, int] = {}
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         return self.inner.step(inputs, time)
@@ -49,8 +52,15 @@ class RemoteOperator(Operator):
         return self.inner.output_watermark(time)
 
     def next_timer(self) -> int | None:
-        """At once: what tasks keep is not known here."""
-        return 0
+        """At once while tasks that keep something have told nothing yet."""
+        if not self._timers:
+            return 0 if self.inner.tables else self.inner.next_timer()
+        return min((timer for timer in self._timers.values() if timer is not None), default=None)
+
+    @property
+    def told_watermark(self) -> int:
+        """The watermark behind all tasks, as they told it last."""
+        return min(self._watermarks.values(), default=MIN_WATERMARK)
 
     @property
     def state_size(self) -> StateSize:
@@ -85,10 +95,12 @@ class RemoteOperator(Operator):
     def complete(self) -> bool:
         return bool(self._complete) and all(self._complete.values())
 
-    def reported(self, partition: int, size: StateSize, complete: bool) -> None:
+    def reported(self, partition: int, size: StateSize, complete: bool, timer: int | None, watermark: int) -> None:
         """What a task said of its part."""
         self.sizes[partition] = size
         self._complete[partition] = complete
+        self._timers[partition] = timer
+        self._watermarks[partition] = watermark
 
     def close(self) -> None:
         self.inner.close()

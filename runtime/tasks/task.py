@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from runtime.checkpoint.fitting import taking
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import SqlEngineError
 from runtime.core.options import Options
 from runtime.eval.context import Chance
@@ -30,6 +31,7 @@ from runtime.operators.operator import EpochTime, Operator, Rejected, StateSize
 from runtime.state.backend import StateBackend
 from runtime.state.snapshot import restore_task
 from runtime.state.table import TableChanges
+from runtime.tasks.attempts import Attempt, attempt_name
 from runtime.tasks.base import Base, go_on_from, is_there, tables_of
 from runtime.tasks.layout import PREFIX, is_asked_anywhere
 from runtime.tasks.program import EpochOrder, Program
@@ -56,14 +58,14 @@ class Record(NamedTuple):
     """What passes between tasks and the driver.
 
     `kind`: `version` what a task goes on from, `save` what it is to write of a checkpoint, `saved` what it has written,
-    `work` a function to call, `edge` changes on an edge, `out` changes for the driver, `filed` changes of a source that lie
-    in files, `written` what a task has written for a sink, `report` what a task did, `error` why it could not. `number`: of
-    the stage, of the edge, or of the operator. `partition`: where it comes from. `payload`: a pickled `Version`, pickled
-    parts of a checkpoint, a pickled function, an Arrow stream of changes, pickled names of files, a pickled `Report`, or a
-    pickled error.
+    `work` a function to call, `edge` changes on an edge, `attempt` the name of the attempt that has made those, `out`
+    changes for the driver, `filed` changes of a source that lie in files, `written` what a task has written for a sink,
+    `report` what a task did, `error` why it could not. `number`: of the stage, of the edge, or of the operator.
+    `partition`: where it comes from. `payload`: a pickled `Version`, pickled parts of a checkpoint, a pickled function, a
+    name, an Arrow stream of changes, pickled names of files, a pickled `Report`, or a pickled error.
     """
 
-    kind: Literal["version", "save", "saved", "work", "edge", "out", "filed", "written", "report", "error"]
+    kind: Literal["version", "save", "saved", "work", "edge", "attempt", "out", "filed", "written", "report", "error"]
     number: int
     partition: int
     payload: bytes
@@ -79,20 +81,24 @@ class Version(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What is shown of an operator: rows in and out in this epoch, seconds; rows and bytes that it keeps; whether
-    nothing will come out any more."""
+    """What is told of an operator: rows in and out in this epoch, seconds; rows and bytes that it keeps; whether
+    nothing will come out any more; when it has something to do although nothing comes (`Operator.next_timer`); the
+    watermark behind it."""
 
     rows_in: int
     rows_out: int
     seconds: float
     state: StateSize
     complete: bool
+    timer: int | None = None
+    watermark: int = MIN_WATERMARK
 
 
 @dataclass(slots=True)
 class Report:
     """What a task did. `file`: what it wrote, "" for nothing; `complete`: the file holds all its state; `warm`: it
-    found its operators in memory; `unseen`: it does not see the place that it was to go on from."""
+    found its operators in memory; `unseen`: it does not see the place that it was to go on from; `attempt`: its name, and
+    `seen` whose changes it has had, where attempts may differ (`runtime/tasks/attempts.py`)."""
 
     stage: int
     partition: int
@@ -104,6 +110,8 @@ class Report:
     figures: dict[int, Figures] = field(default_factory=dict)
     of_functions: list[FunctionFigure] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
+    attempt: str = ""
+    seen: tuple[Attempt, ...] = ()
 
 
 class _Rejections:
@@ -227,6 +235,7 @@ def _run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[
     failed = False
     version = Version()
     filed: dict[int, ChangelogBatch] = {}
+    seen: list[Attempt] = []
     for record in records:
         if record.kind == "edge" and record.number in into:
             arrived[record.number].append(record)
@@ -236,6 +245,8 @@ def _run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[
             here, sent = _filed(program, order, record, partition)
             filed.update(here)
             passed += sent
+        elif record.kind == "attempt":
+            seen.append(Attempt(record.number, record.partition, bytes(record.payload).decode()))
         else:
             passed.append((partition, record))
             failed |= record.kind == "error"
@@ -246,7 +257,7 @@ def _run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[
         for edge, found in arrived.items()
     } | filed
     with np.errstate(all="ignore"):
-        return passed + _run(program, order, stage, partition, version, given)
+        return passed + _run(program, order, stage, partition, version, given, tuple(seen))
 
 
 def _run(
@@ -256,6 +267,7 @@ def _run(
     partition: int,
     version: Version,
     given: dict[int, ChangelogBatch],
+    seen: tuple[Attempt, ...],
 ) -> list[tuple[int, Record]]:
     layout = program.layout
     if version.base is not None:
@@ -287,7 +299,13 @@ def _run(
         outputs[number] = output
         rows_in = sum(len(b) for b in inputs if b is not None)
         report.figures[number] = Figures(
-            rows_in, 0 if output is None else len(output), seconds, operator.state_size, operator.complete
+            rows_in,
+            0 if output is None else len(output),
+            seconds,
+            operator.state_size,
+            operator.complete,
+            operator.next_timer(),
+            operator.output_watermark(time),
         )
         if output is not None:
             found += _sent(program, order, number, partition, output)
@@ -295,7 +313,13 @@ def _run(
     report.of_functions = _cache.functions(program, order, partition).figures()
     if stage != PREFIX:
         _save(program, order, task, report, version.complete)
-    if stage != PREFIX or any(is_asked_anywhere(program.nodes[number]) for number in task.operators):
+    asks = any(is_asked_anywhere(program.nodes[number]) for number in task.operators)
+    report.seen, report.attempt = seen, attempt_name(asks, seen)
+    if report.attempt and stage + 1 in layout.stages(order.phase):
+        # Also to those for whom it has no changes: another attempt may have some.
+        name = report.attempt.encode()
+        found += [(target, Record("attempt", stage, partition, name)) for target in range(program.partitions)]
+    if stage != PREFIX or asks:
         # Also who has no state may hold connections, and what it has been told.
         task.epoch = order.epoch
         _cache.tasks[key] = task
@@ -311,7 +335,9 @@ def _began(program: Program, order: EpochOrder, stage: int, partition: int, base
     else:
         task = _open(program, order, stage, partition, Lineage(), base)
         _save(program, order, task, report, complete=True)
-        report.figures = {n: Figures(0, 0, 0.0, o.state_size, o.complete) for n, o in task.operators.items()}
+        report.figures = {
+            n: Figures(0, 0, 0.0, o.state_size, o.complete, o.next_timer()) for n, o in task.operators.items()
+        }
         task.epoch = order.epoch
         _cache.tasks[order.place, order.program, order.phase, stage, partition] = task
     return [(partition, Record("report", stage, partition, pickle.dumps(report)))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from sqlengine.api.environment import TableEnvironment
 
 asked: Counter[str] = Counter()
 opened: Counter[str] = Counter()
+said: Counter[str] = Counter()
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Service:
     schema: Schema
     anywhere: bool
     at: str = "driver"
+    changes: ClassVar[bool] = False
 
     @property
     def distributed_lookups(self) -> bool:
@@ -41,7 +43,12 @@ class Service:
         assert list(key_columns) == ["k"]
         found = keys.column(0).to_numpy()
         there = np.flatnonzero(found % 10 != 3)
-        columns = [pa.array(found[there]), pa.array(found[there] * 2)]
+        if self.changes:
+            twice = np.arange(len(there)) + said["answers"] + 1
+            said["answers"] += len(there)
+        else:
+            twice = found[there] * 2
+        columns = [pa.array(found[there]), pa.array(twice)]
         return pa.array(there), pa.RecordBatch.from_arrays(columns, names=self.schema.names)
 
     def describe(self) -> dict[str, Any]:
@@ -94,6 +101,34 @@ def test_tasks_ask(monkeypatch: pytest.MonkeyPatch, query: str) -> None:
     assert asked["driver"] and not asked["tasks"]
     assert rows(SimulatedCluster(3), query, **{"sqlengine.spark.look-up-in-tasks": "false"}) == expected
     assert asked["driver"] and not asked["tasks"]
+
+
+UPDATED = """SELECT s.twice, COUNT(*) AS n FROM (SELECT k, COUNT(*) AS n, PROCTIME() AS at FROM bid GROUP BY k) AS t
+JOIN service FOR SYSTEM_TIME AS OF t.at AS s ON t.k = s.k WHERE t.n > 2 GROUP BY s.twice"""
+AGAIN = """SELECT /*+ LOOKUP('table' = 's', 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay',
+  'fixed-delay' = '10 ms', 'max-attempts' = '2') */ t.k, t.n, s.twice
+FROM (SELECT k, COUNT(*) AS n, PROCTIME() AS at FROM bid GROUP BY k) AS t
+LEFT JOIN service FOR SYSTEM_TIME AS OF t.at AS s ON t.k = s.k"""
+
+
+@pytest.mark.parametrize("query", [UPDATED, AGAIN])
+def test_tasks_keep_answers(query: str) -> None:
+    """Of rows that are taken back, and of such as wait to be asked for again."""
+    expected = rows(None, query)
+    assert len(expected) > 8
+    assert rows(SimulatedCluster(3), query) == expected
+    assert asked["tasks"] and not asked["driver"]
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_answers_are_those_of_one_attempt(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """A table that says something else each time it is asked: rows are taken back with what they came with."""
+    monkeypatch.setattr(Service, "changes", True)
+    taken = """SELECT times, COUNT(*) AS answers FROM (SELECT s.twice, COUNT(*) AS times
+      FROM (SELECT k, COUNT(*) AS n, PROCTIME() AS at FROM bid GROUP BY k) AS t
+      JOIN service FOR SYSTEM_TIME AS OF t.at AS s ON t.k = s.k GROUP BY s.twice) AS f GROUP BY times"""
+    # Each of the 90 keys that are known has one row, with an answer of its own.
+    assert rows(SimulatedCluster(seed), taken) == [(1, 90)]
 
 
 def test_tasks_keep_connections(monkeypatch: pytest.MonkeyPatch) -> None:
