@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,13 +20,11 @@ from connectors.delta.options import TARGET_SIZE, UPSERT, Place
 from connectors.delta.staging import FileStaging, Staged, UpsertStaging
 from connectors.delta.types import arrow_schema, checked_columns
 from connectors.kit.commits import SPOOL_SIZE, Replacing, StagedWriter
+from connectors.lakes.sink import LakeSink, is_keyed
 from connectors.options import TableOptions, memory_limit, physical_part
-from runtime.core.changelog import APPEND, ChangelogMode
-from runtime.core.errors import OptionError, UnsupportedError
-from runtime.core.schema import Schema
+from runtime.core.errors import UnsupportedError
 from runtime.spi.abilities import CompactedFiles
 from runtime.spi.registry import TableRequest
-from runtime.spi.sink import Delivery
 
 __all__ = ["DeltaSink", "sink_of"]
 
@@ -34,51 +32,28 @@ _HOUR = 3_600_000
 
 
 @dataclass(frozen=True)
-class DeltaSink:
-    """A table to write. `upserts`: rows take the place of those with their key. `overwrites`: they take the place of all, or of
-    those in their partitions, and in `partition`."""
+class DeltaSink(LakeSink):
+    """A table to write. `partitions`: the columns by which it is partitioned where it is made."""
 
-    name: str
+    connector = "delta"
+
     place: Place
-    schema: Schema
-    primary_key: tuple[str, ...]
     partitions: tuple[str, ...]
-    upserts: bool
-    target: int
-    most: int
-    overwrites: bool = False
-    everything: bool = False
-    partition: tuple[tuple[str, Any], ...] | None = field(default=None, compare=False)
-
-    @property
-    def delivery(self) -> Delivery:
-        return "exactly-once"
-
-    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        if requested.is_append_only or not self.upserts:
-            return APPEND
-        return ChangelogMode(
-            update_after=requested.update_after, delete=requested.delete, key_only_deletes=requested.delete
-        )
 
     def open_writer(self, job: str) -> StagedWriter[list[Staged]]:
         """Raises ConnectorError E3191 when the table cannot be reached, UnsupportedError when it cannot hold the rows."""
         table = self._table()
-        stored = pa.schema(table.schema())
         partitions = table.metadata().partition_columns
-        if self.overwrites:
-            commits = OverwritingCommits(
-                self.place, job, partitions, self.everything, dict(self.partition) if self.partition else None
-            )
-            staging = FileStaging(self.place, self.schema, stored, partitions, self.target)
-            return Replacing(self.name, staging, commits)
         if self.upserts:
             return StagedWriter(
                 self.name,
-                UpsertStaging(self.place, self.schema, stored, self.primary_key, self.most),
+                UpsertStaging(self.place, self.schema, self.primary_key, self.most),
                 MergingCommits(self.place, job, partitions, self.primary_key),
             )
-        staging = FileStaging(self.place, self.schema, stored, partitions, self.target)
+        staging = FileStaging(self.place, self.schema, pa.schema(table.schema()), partitions, self.target)
+        if self.overwrites:
+            commits = OverwritingCommits(self.place, job, partitions, self.everything, self.given_partition)
+            return Replacing(self.name, staging, commits)
         return StagedWriter(self.name, staging, DeltaCommits(self.place, job, partitions))
 
     def _table(self) -> DeltaTable:
@@ -100,16 +75,6 @@ class DeltaSink:
                     hint="declare it NOT NULL, and give it a value",
                 )
         return table
-
-    def with_overwrite(self, partition: Mapping[str, Any]) -> DeltaSink:
-        return replace(self, upserts=False, overwrites=True, partition=tuple(partition.items()) or None)
-
-    def with_replacement(self) -> DeltaSink:
-        return replace(self, upserts=False, overwrites=True, everything=True)
-
-    def describe(self) -> dict[str, Any]:
-        mode = {"overwrite": True} if self.overwrites else {"upsert": True} if self.upserts else {}
-        return {"connector": "delta", "table": self.place.path, **mode}
 
     # --- upkeep
 
@@ -160,20 +125,14 @@ class DeltaSink:
 
 def sink_of(request: TableRequest, place: Place, options: TableOptions) -> DeltaSink:
     """The sink of a table. Raises OptionError for upserts without a key."""
-    upserts = options.get(UPSERT) if options.has(UPSERT) else bool(request.primary_key)
-    if upserts and not request.primary_key:
-        raise OptionError(
-            f"option '{UPSERT.key}' needs a PRIMARY KEY",
-            code="E1504",
-            hint="it says which row takes the place of which",
-        )
     return DeltaSink(
         request.name,
-        place,
+        place.path,
         physical_part(request),
         request.primary_key,
-        request.partitioned_by,
-        upserts,
+        is_keyed(request, options, UPSERT),
         memory_limit(options, TARGET_SIZE),
         memory_limit(options, SPOOL_SIZE),
+        place,
+        request.partitioned_by,
     )

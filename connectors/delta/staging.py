@@ -1,7 +1,4 @@
-"""Files of a Delta table that no version has yet, and what names them in a checkpoint: what the log will say of them.
-
-What nobody commits lies there until `CALL sys.remove_orphan_files`.
-"""
+"""Files of a Delta table that no version has yet, and what names them in a checkpoint: what the log will say of them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import math
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,12 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
+import connectors.lakes.staging as lakes
 from connectors.delta.library import files_at, told
 from connectors.delta.options import Place
 from connectors.delta.types import text_of
-from connectors.kit.folding import LastChanges, named
 from runtime.core.changelog import DELETE, ChangelogBatch
-from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 
 __all__ = ["DELETED", "FileStaging", "Staged", "UpsertStaging"]
@@ -46,7 +42,7 @@ class Staged:
     leftover: str | None = None
 
 
-class FileStaging:
+class FileStaging(lakes.FileStaging[Staged, AddAction]):
     """A `Staging` of rows that are added.
 
     Args:
@@ -56,63 +52,26 @@ class FileStaging:
     """
 
     def __init__(self, place: Place, schema: Schema, stored: pa.Schema, partitions: Sequence[str], target: int) -> None:
+        super().__init__(place.path, schema.names, target)
         self._place = place
-        self._schema = schema
         self._stored = stored
         self._partitions = list(partitions)
-        self._target = target
         self._files: Any = files_at(place)
-        self._rows: list[ChangelogBatch] = []
-        self._bytes = 0
-        self._added: list[AddAction] = []
 
-    def add(self, batch: ChangelogBatch) -> None:
-        if not len(batch):
-            return
-        self._rows.append(named(batch, self._schema.names))
-        self._bytes += batch.nbytes
-        if self._bytes >= self._target:
-            self._write()
+    def telling(self) -> AbstractContextManager[None]:
+        return told(self._place)
 
-    def take(self) -> list[str]:
-        self._write()
-        added, self._added = self._added, []
-        return [json.dumps({"files": [asdict(one) for one in added]})] if added else []
+    def text_of(self, files: list[AddAction]) -> str:
+        return json.dumps({"files": [asdict(one) for one in files]})
 
-    def rows(self, texts: Sequence[str]) -> list[Staged]:
-        with told(self._place):
-            return [self._read(text) for text in texts]
+    def read(self, found: dict[str, Any]) -> Staged:
+        return Staged([AddAction(**one) for one in found["files"]])
 
-    def drop(self) -> None:
-        self._rows, self._bytes = [], 0
-        added, self._added = self._added, []
-        for one in added:
-            with suppress(Exception):
-                self._files.delete_file(one.path)
+    def remove(self, file: AddAction) -> None:
+        self._files.delete_file(file.path)
 
-    @property
-    def buffered(self) -> Sequence[ChangelogBatch]:
-        return tuple(self._rows)
-
-    def _write(self) -> None:
-        if not self._rows:
-            return
-        gathered = ChangelogBatch.concat(self._rows)
-        self._rows, self._bytes = [], 0
-        with told(self._place):
-            self._added += self._written(self._whole(pa.Table.from_batches([gathered.rows])))
-
-    def _whole(self, rows: pa.Table) -> pa.Table:
-        """Rows with all columns of the table, in its types."""
-        return pa.Table.from_arrays(
-            [
-                rows.column(f.name).cast(f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
-                for f in self._stored
-            ],
-            schema=self._stored,
-        )
-
-    def _written(self, rows: pa.Table) -> list[AddAction]:
+    def written(self, rows: pa.Table) -> list[AddAction]:
+        rows = self._whole(rows)
         if not self._partitions:
             return [self._file(rows, {})]
         values = rows.select(self._partitions).group_by(self._partitions).aggregate([])
@@ -124,62 +83,53 @@ class FileStaging:
             for i, value in enumerate(values.to_pylist())
         ]
 
+    def _whole(self, rows: pa.Table) -> pa.Table:
+        """Rows with all columns of the table, in its types."""
+        return pa.Table.from_arrays(
+            [
+                rows.column(f.name).cast(f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
+                for f in self._stored
+            ],
+            schema=self._stored,
+        )
+
     def _file(self, rows: pa.Table, partition: Mapping[str, str | None]) -> AddAction:
         # Which partition it is in says the log, not the path.
         path = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-        size = self._put(path, rows)
+        size = _put(self._files, path, rows)
         return AddAction(path, size, dict(partition), int(time.time() * 1000), True, _statistics(rows))
 
-    def _put(self, path: str, rows: pa.Table) -> int:
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink, compression="zstd", coerce_timestamps="us")
-        written = sink.getvalue().to_pybytes()
-        with self._files.open_output_stream(path) as output:
-            output.write(written)
-        return len(written)
 
-    def _read(self, text: str) -> Staged:
-        try:
-            found = json.loads(text)
-            if "changes" in found:
-                with self._files.open_input_file(found["changes"]) as opened:
-                    return Staged([], pq.read_table(pa.BufferReader(opened.read())), found["changes"])
-            return Staged([AddAction(**one) for one in found["files"]])
-        except (FileNotFoundError, KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ConnectorError(
-                f"files of {self._place.path} that a checkpoint names are gone: {error}",
-                code="E3113",
-                hint="were they removed as orphans? Keep those that are younger than a job may stand still",
-            ) from error
-
-
-class UpsertStaging(FileStaging):
+class UpsertStaging(lakes.KeyedStaging[Staged]):
     """A `Staging` of changes by key. `most`: bytes of changes between two checkpoints."""
 
-    def __init__(self, place: Place, schema: Schema, stored: pa.Schema, key: Sequence[str], most: int) -> None:
-        super().__init__(place, schema, stored, (), most)
-        self._changes = LastChanges(place.path, schema.names, key, most)
+    def __init__(self, place: Place, schema: Schema, key: Sequence[str], most: int) -> None:
+        super().__init__(place.path, schema.names, key, most)
+        self._place = place
+        self._files: Any = files_at(place)
 
-    def add(self, batch: ChangelogBatch) -> None:
-        self._changes.add(batch)
+    def telling(self) -> AbstractContextManager[None]:
+        return told(self._place)
 
-    def take(self) -> list[str]:
-        last = self._changes.take()
-        if last is None:
-            return []
-        deleted = pa.array(last.kinds_or_inserts() == DELETE)
+    def text_of(self, changes: ChangelogBatch) -> str:
+        deleted = pa.array(changes.kinds_or_inserts() == DELETE)
         path = f"{_FOLDER}/{uuid.uuid4()}.parquet"
-        rows = pa.Table.from_batches([last.rows]).append_column(DELETED, deleted)
-        with told(self._place):
-            self._put(path, rows)
-        return [json.dumps({"changes": path})]
+        _put(self._files, path, pa.Table.from_batches([changes.rows]).append_column(DELETED, deleted))
+        return json.dumps({"changes": path})
 
-    def drop(self) -> None:
-        self._changes.clear()
+    def read(self, found: dict[str, Any]) -> Staged:
+        with self._files.open_input_file(found["changes"]) as opened:
+            return Staged([], pq.read_table(pa.BufferReader(opened.read())), found["changes"])
 
-    @property
-    def buffered(self) -> Sequence[ChangelogBatch]:
-        return self._changes.buffered
+
+def _put(files: Any, path: str, rows: pa.Table) -> int:
+    """Write a file; gives its size in bytes."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd", coerce_timestamps="us")
+    written = sink.getvalue().to_pybytes()
+    with files.open_output_stream(path) as output:
+        output.write(written)
+    return len(written)
 
 
 def _numbered(rows: pa.Table, values: pa.Table) -> np.ndarray:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
@@ -15,13 +14,11 @@ from connectors.iceberg.options import BRANCH, SPOOL_SIZE, TARGET_SIZE, UPSERT, 
 from connectors.iceberg.staging import FileStaging, Staged, UpsertStaging
 from connectors.iceberg.types import of_file
 from connectors.kit.commits import Replacing, StagedWriter
+from connectors.lakes.sink import LakeSink, is_keyed
 from connectors.options import TableOptions, memory_limit, physical_part
-from runtime.core.changelog import APPEND, ChangelogMode
-from runtime.core.errors import OptionError, UnsupportedError
-from runtime.core.schema import Schema
+from runtime.core.errors import UnsupportedError
 from runtime.spi.abilities import CompactedFiles
 from runtime.spi.registry import TableRequest
-from runtime.spi.sink import Delivery
 
 __all__ = ["IcebergSink", "sink_of"]
 
@@ -29,41 +26,20 @@ _WRITE = "write."
 
 
 @dataclass(frozen=True)
-class IcebergSink:
-    """A table to write. `upserts`: rows take the place of those with their key. `overwrites`: they take the place of all, or of
-    those in their partitions, and in `partition`."""
+class IcebergSink(LakeSink):
+    """A table to write. `properties`: of the table, for what is written here."""
 
-    name: str
+    connector = "iceberg"
+
     address: Address
-    schema: Schema
-    primary_key: tuple[str, ...]
     branch: str
-    upserts: bool
-    target: int
-    most: int
-    properties: tuple[tuple[str, str], ...] = ()
-    overwrites: bool = False
-    everything: bool = False
-    partition: tuple[tuple[str, Any], ...] | None = field(default=None, compare=False)
-
-    @property
-    def delivery(self) -> Delivery:
-        return "exactly-once"
-
-    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        if requested.is_append_only or not self.upserts:
-            return APPEND
-        return ChangelogMode(
-            update_after=requested.update_after, delete=requested.delete, key_only_deletes=requested.delete
-        )
+    properties: tuple[tuple[str, str], ...]
 
     def open_writer(self, job: str) -> StagedWriter[list[Staged]]:
         """Raises ConnectorError E3191 when the table cannot be reached, UnsupportedError when it cannot hold the rows."""
         table = self._checked(loaded(self.address))
         if self.overwrites:
-            commits = OverwritingCommits(
-                self.address, self.branch, job, self.everything, dict(self.partition) if self.partition else None
-            )
+            commits = OverwritingCommits(self.address, self.branch, job, self.everything, self.given_partition)
             return Replacing(self.name, FileStaging(table, self.schema, self.address.place, self.target), commits)
         staging = (
             UpsertStaging(table, self.schema, self.primary_key, self.address.place, self.most)
@@ -101,15 +77,6 @@ class IcebergSink:
             table.metadata = table.metadata.model_copy(update={"properties": known})
         return table
 
-    def with_overwrite(self, partition: Mapping[str, Any]) -> IcebergSink:
-        if self.upserts and self.schema.names and self.primary_key:
-            # All rows are new ones: what has their keys goes with the rest.
-            return replace(self, upserts=False, overwrites=True, partition=tuple(partition.items()) or None)
-        return replace(self, overwrites=True, partition=tuple(partition.items()) or None)
-
-    def with_replacement(self) -> IcebergSink:
-        return replace(self, upserts=False, overwrites=True, everything=True)
-
     def compact(self, target: int) -> Sequence[CompactedFiles]:
         return upkeep.compact(self.address, self.branch, target)
 
@@ -119,28 +86,18 @@ class IcebergSink:
     def remove_orphan_files(self, older_than: int, dry_run: bool) -> Sequence[str]:
         return upkeep.remove_orphan_files(self.address, older_than, dry_run)
 
-    def describe(self) -> dict[str, Any]:
-        mode = {"overwrite": True} if self.overwrites else {"upsert": True} if self.upserts else {}
-        return {"connector": "iceberg", "table": self.address.place, **mode}
-
 
 def sink_of(request: TableRequest, address: Address, options: TableOptions) -> IcebergSink:
     """The sink of a table. Raises OptionError for upserts without a key."""
-    upserts = options.get(UPSERT) if options.has(UPSERT) else bool(request.primary_key)
-    if upserts and not request.primary_key:
-        raise OptionError(
-            f"option '{UPSERT.key}' needs a PRIMARY KEY",
-            code="E1504",
-            hint="it says which row takes the place of which",
-        )
     return IcebergSink(
         request.name,
-        address,
+        address.place,
         physical_part(request),
         request.primary_key,
-        options.get(BRANCH),
-        upserts,
+        is_keyed(request, options, UPSERT),
         memory_limit(options, TARGET_SIZE),
         memory_limit(options, SPOOL_SIZE),
+        address,
+        options.get(BRANCH),
         tuple(sorted((k, v) for k, v in request.options.items() if k.startswith(_WRITE))),
     )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +30,9 @@ from pyiceberg.manifest import (
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
+import connectors.lakes.staging as lakes
 from connectors.iceberg.library import told
-from connectors.kit.folding import LastChanges, named
 from runtime.core.changelog import DELETE, ChangelogBatch
-from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 
 __all__ = ["FileStaging", "Staged", "UpsertStaging", "to_iceberg", "written_files"]
@@ -71,135 +70,84 @@ def written_files(rows: pa.Table, metadata: TableMetadata, io: FileIO) -> list[D
     return files
 
 
-class FileStaging:
+class FileStaging(lakes.FileStaging[Staged, DataFile]):
     """A `Staging` of rows that are added. `target`: rows of so many bytes go into files at once."""
 
     def __init__(self, table: Table, schema: Schema, place: str, target: int) -> None:
+        super().__init__(place, schema.names, target)
         self._table = table
-        self._schema = schema
-        self._place = place
-        self._target = target
-        self._rows: list[ChangelogBatch] = []
-        self._bytes = 0
-        self._files: list[DataFile] = []
 
-    def add(self, batch: ChangelogBatch) -> None:
-        if not len(batch):
-            return
-        self._rows.append(named(batch, self._schema.names))
-        self._bytes += batch.nbytes
-        if self._bytes >= self._target:
-            self._write()
+    def telling(self) -> AbstractContextManager[None]:
+        return told(self._where)
 
-    def take(self) -> list[str]:
-        self._write()
-        files, self._files = self._files, []
-        return [self._named(files, None)] if files else []
+    def written(self, rows: pa.Table) -> list[DataFile]:
+        return written_files(rows, self._table.metadata, self._table.io)
 
-    def rows(self, texts: Sequence[str]) -> list[Staged]:
-        with told(self._place):
-            return [self._read(text) for text in texts]
+    def remove(self, file: DataFile) -> None:
+        self._table.io.delete(file.file_path)
 
-    def drop(self) -> None:
-        self._rows, self._bytes = [], 0
-        files, self._files = self._files, []
-        for file in files:
-            with suppress(Exception):
-                self._table.io.delete(file.file_path)
+    def text_of(self, files: list[DataFile]) -> str:
+        return json.dumps(_named(self._table, files))
 
-    @property
-    def buffered(self) -> Sequence[ChangelogBatch]:
-        return tuple(self._rows)
-
-    def _write(self) -> None:
-        if not self._rows:
-            return
-        gathered = ChangelogBatch.concat(self._rows)
-        self._rows, self._bytes = [], 0
-        with told(self._place):
-            self._files += written_files(pa.Table.from_batches([gathered.rows]), self._table.metadata, self._table.io)
-
-    def _named(self, files: Sequence[DataFile], keys: str | None) -> str:
-        text: dict[str, Any] = {"keys": keys} if keys else {}
-        if files:
-            with told(self._place):
-                text["manifest"], text["bytes"] = self._manifest(files)
-            text["spec"] = files[0].spec_id
-        return json.dumps(text)
-
-    def _manifest(self, files: Iterable[DataFile]) -> tuple[str, int]:
-        table = self._table
-        where = table.location_provider().new_metadata_location(f"staged-{uuid.uuid4()}.avro")
-        output = table.io.new_output(where)
-        with write_manifest(
-            2 if table.metadata.format_version >= 2 else 1, table.spec(), table.schema(), output, 0, "deflate"
-        ) as writer:
-            for file in files:
-                writer.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=0, data_file=file))
-        return where, len(output)
-
-    def _read(self, text: str) -> Staged:
-        try:
-            found = json.loads(text)
-            manifest, keys = found.get("manifest"), found.get("keys")
-            files: list[DataFile] = []
-            if manifest is not None:
-                made = ManifestFile.from_args(
-                    manifest_path=manifest,
-                    manifest_length=int(found["bytes"]),
-                    partition_spec_id=int(found["spec"]),
-                    content=ManifestContent.DATA,
-                    sequence_number=0,
-                    min_sequence_number=0,
-                    added_snapshot_id=0,
-                )
-                files = [entry.data_file for entry in made.fetch_manifest_entry(self._table.io)]
-            replaced = None
-            if keys is not None:
-                with self._table.io.new_input(keys).open() as opened:
-                    replaced = pq.read_table(pa.BufferReader(opened.read()))
-        except (FileNotFoundError, AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ConnectorError(
-                f"files of {self._place} that a checkpoint names are gone: {error}",
-                code="E3113",
-                hint="were they removed as orphans? Keep those that are younger than a job may stand still",
-            ) from error
-        return Staged(files, replaced, [place for place in (manifest, keys) if place is not None])
+    def read(self, found: dict[str, Any]) -> Staged:
+        return _read(self._table, found)
 
 
-class UpsertStaging(FileStaging):
-    """A `Staging` of changes by key.
-
-    Args:
-        most: bytes of changes between two checkpoints.
-    """
+class UpsertStaging(lakes.KeyedStaging[Staged]):
+    """A `Staging` of changes by key. `most`: bytes of changes between two checkpoints."""
 
     def __init__(self, table: Table, schema: Schema, key: Sequence[str], place: str, most: int) -> None:
-        super().__init__(table, schema, place, most)
+        super().__init__(place, schema.names, key, most)
+        self._table = table
         self._key = list(key)
-        self._changes = LastChanges(place, schema.names, key, most)
 
-    def add(self, batch: ChangelogBatch) -> None:
-        self._changes.add(batch)
+    def telling(self) -> AbstractContextManager[None]:
+        return told(self._where)
 
-    def take(self) -> list[str]:
-        last = self._changes.take()
-        if last is None:
-            return []
-        rows = pa.Table.from_batches([last.rows])
+    def text_of(self, changes: ChangelogBatch) -> str:
         table = self._table
-        with told(self._place):
-            files = written_files(rows.filter(pa.array(last.kinds_or_inserts() != DELETE)), table.metadata, table.io)
-            where = table.location_provider().new_metadata_location(f"staged-{uuid.uuid4()}.parquet")
-            sink = pa.BufferOutputStream()
-            pq.write_table(rows.select(self._key), sink)
-            with table.io.new_output(where).create() as output:
-                output.write(sink.getvalue().to_pybytes())
-        return [self._named(files, where)]
+        rows = pa.Table.from_batches([changes.rows])
+        files = written_files(rows.filter(pa.array(changes.kinds_or_inserts() != DELETE)), table.metadata, table.io)
+        where = table.location_provider().new_metadata_location(f"staged-{uuid.uuid4()}.parquet")
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows.select(self._key), sink)
+        with table.io.new_output(where).create() as output:
+            output.write(sink.getvalue().to_pybytes())
+        return json.dumps({"keys": where, **_named(table, files)})
 
-    def drop(self) -> None:
-        self._changes.clear()
+    def read(self, found: dict[str, Any]) -> Staged:
+        return _read(self._table, found)
 
-    @property
-    def buffered(self) -> Sequence[ChangelogBatch]:
-        return self._changes.buffered
+
+def _named(table: Table, files: Sequence[DataFile]) -> dict[str, Any]:
+    """Data files in a manifest of their own, and what a checkpoint says of it."""
+    if not files:
+        return {}
+    where = table.location_provider().new_metadata_location(f"staged-{uuid.uuid4()}.avro")
+    output = table.io.new_output(where)
+    version: Any = 2 if table.metadata.format_version >= 2 else 1
+    with write_manifest(version, table.spec(), table.schema(), output, 0, "deflate") as writer:
+        for file in files:
+            writer.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=0, data_file=file))
+    return {"manifest": where, "bytes": len(output), "spec": files[0].spec_id}
+
+
+def _read(table: Table, found: dict[str, Any]) -> Staged:
+    manifest, keys = found.get("manifest"), found.get("keys")
+    files: list[DataFile] = []
+    if manifest is not None:
+        made = ManifestFile.from_args(
+            manifest_path=manifest,
+            manifest_length=int(found["bytes"]),
+            partition_spec_id=int(found["spec"]),
+            content=ManifestContent.DATA,
+            sequence_number=0,
+            min_sequence_number=0,
+            added_snapshot_id=0,
+        )
+        files = [entry.data_file for entry in made.fetch_manifest_entry(table.io)]
+    replaced = None
+    if keys is not None:
+        with table.io.new_input(keys).open() as opened:
+            replaced = pq.read_table(pa.BufferReader(opened.read()))
+    return Staged(files, replaced, [place for place in (manifest, keys) if place is not None])

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from connectors.filesystem.column_filters import ColumnFilter, filter_expression, take_filters
 from connectors.formats.held import check_held
 from connectors.iceberg.options import PASSED_ON, TABLE_OPTIONS, Address, Reading, read_address, read_reading
-from connectors.kit.prefetch import PrefetchingReader
+from connectors.kit.prefetch import Fetching
+from connectors.lakes.source import LakeSource, check_library
 from connectors.options import TableOptions, physical_part
-from runtime.core.changelog import APPEND, ChangelogMode
-from runtime.core.errors import ConnectorError
-from runtime.core.rooms import Room, load
-from runtime.core.schema import Schema
-from runtime.expr.nodes import Expr
+from runtime.core.rooms import Room
 from runtime.spi.catalog import ForeignTable
-from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.source import Split
-from runtime.spi.statistics import TableStatistics
 
 if TYPE_CHECKING:
     import connectors.iceberg.fetching as _fetching
@@ -34,100 +26,43 @@ else:
 __all__ = ["CONNECTOR", "ICEBERG", "IcebergSource", "needed"]
 
 CONNECTOR = "iceberg"
-_CHANGES = ChangelogMode(delete=True)
 
 
 def needed() -> None:
     """Raises ConnectorError E3190 where the library is not installed."""
-    try:
-        load(_fetching)
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] in ("connectors", "runtime"):
-            raise
-        raise ConnectorError(
-            f"the library for Iceberg is not installed ({error.name})",
-            code="E3190",
-            hint="pip install 'sqlengine[iceberg]'",
-        ) from error
+    check_library(_fetching, "Iceberg", "iceberg")
 
 
 @dataclass(frozen=True)
-class IcebergSource:
-    """A table, or what comes into it. `declared`: the columns before any is left out. `limit`: the most rows of each
-    snapshot's files."""
+class IcebergSource(LakeSource[Reading]):
+    """A table, or what comes into it. `limit`: the most rows of each snapshot's files."""
 
-    schema: Schema
-    declared: Schema
+    connector = CONNECTOR
+
     address: Address
-    reading: Reading
-    filters: tuple[ColumnFilter, ...] = ()
-    limit: int | None = None
     name: str = field(default="", compare=False)
 
     @property
-    def changelog_mode(self) -> ChangelogMode:
-        return _CHANGES if self.reading.changes else APPEND
+    def where(self) -> str:
+        return self.address.place
 
-    @property
-    def bounded(self) -> bool:
-        return not self.reading.streaming
-
-    def statistics(self) -> TableStatistics:
+    def newest_rows(self) -> tuple[int | None, bool]:
         needed()
-        if self.reading.streaming:
-            return TableStatistics()
-        rows, exact = _fetching.newest_rows(self) or (None, False)
-        return TableStatistics(rows=None if rows is None else float(rows), counted=exact and self.limit is None)
+        return _fetching.newest_rows(self) or (None, False)
 
-    def splits(self) -> list[Split]:
-        return [Split("table")]
-
-    def watch_splits(self, wake: Any) -> Any:
-        return lambda: None
-
-    def open(self, split: Split, context: ReadContext) -> PrefetchingReader:
+    def fetching(self) -> Fetching:
         needed()
-        return PrefetchingReader(self.address.place, _fetching.Fetch(self), context, bounded=self.bounded)
-
-    def with_columns(self, names: Sequence[str]) -> IcebergSource:
-        return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
-
-    def with_filters(self, filters: Sequence[Expr]) -> tuple[IcebergSource, list[Expr]]:
-        if self.limit is not None:
-            return self, list(filters)
-        taken, left = take_filters(filters, self.schema, self.schema.names)
-        more = tuple(one for one in taken if one not in self.filters)
-        return replace(self, filters=(*self.filters, *more)), left
-
-    def with_limit(self, rows: int) -> IcebergSource:
-        return replace(self, limit=rows if self.limit is None else min(rows, self.limit))
-
-    def pushed(self, schema: Schema) -> tuple[list[Expr], int | None]:
-        return [filter_expression(one, schema) for one in self.filters], self.limit
+        return _fetching.Fetch(self)
 
     def as_of(self, milliseconds: int) -> IcebergSource:
-        """The table as it was (`SupportsTimeTravel`)."""
         return replace(self, reading=replace(self.reading, as_of=milliseconds))
 
-    def describe(self) -> dict[str, Any]:
-        pushed: dict[str, Any] = {"filters": [str(one) for one in self.filters]} if self.filters else {}
-        if self.limit is not None:
-            pushed["limit"] = self.limit
-        options = {"table": self.address.place, "catalog-type": self.address.type}
+    def described_options(self) -> dict[str, str]:
         reading = self.reading
-        for key, value in (("snapshot-id", reading.snapshot), ("as-of-timestamp", reading.as_of), ("tag", reading.tag)):
-            if value:
-                options[key] = str(value)
-        if reading.branch != "main":
-            options["branch"] = reading.branch
-        return {
-            "connector": CONNECTOR,
-            "table": self.address.place,
-            "columns": list(self.schema.names),
-            **pushed,
-            **({"streaming": True} if reading.streaming else {}),
-            "options": options,
-        }
+        given = (("snapshot-id", reading.snapshot), ("as-of-timestamp", reading.as_of), ("tag", reading.tag))
+        options = {"table": self.address.place, "catalog-type": self.address.type}
+        options |= {k: str(v) for k, v in given if v}
+        return options if reading.branch == "main" else {**options, "branch": reading.branch}
 
 
 def address_of(request: TableRequest) -> tuple[Address, TableOptions]:
@@ -141,7 +76,7 @@ def _source(request: TableRequest) -> IcebergSource:
     check_held(f"connector '{CONNECTOR}'", request.schema)
     address, options = address_of(request)
     schema = physical_part(request)
-    return IcebergSource(schema, schema, address, read_reading(options, request.primary_key), name=request.name)
+    return IcebergSource(schema, schema, read_reading(options, request.primary_key), address, request.name)
 
 
 def _opened_sink(request: TableRequest) -> Any:

@@ -1,0 +1,1 @@
+"""What the connectors of lakes (Delta, Iceberg) share: sources that have versions, files that no version has yet, sinks."""
