@@ -200,6 +200,10 @@ class HashJoinOperator(PiecewiseOperator):
         match counts are brought up to date."""
         left, right = self._left, self._right
         by_total = self._by_total
+        # Where nothing is taken back there are no deletes to be given first, for which all pairs would be gone through.
+        grows = not (left.kept or right.kept) and bool(
+            (left.rows.delta[left_changed] >= 0).all() and (right.rows.delta[right_changed] >= 0).all()
+        )
         divided = False
         if not (by_total and self._kind.left_only):
             for l, r in self._changed_pairs(left_changed, right_changed, time):
@@ -211,11 +215,11 @@ class HashJoinOperator(PiecewiseOperator):
                 if not by_total:
                     left.count_matches(l, np.where(left_old == 0, right_now, right_now - right_old))
                     right.count_matches(r, np.where(right_old == 0, left_now, left_now - left_old))
-                if self._output.full:
+                if self._output.full and not grows:
                     divided = True
                     self._output.drop_inserts()
-                    if self._output.full:
-                        yield from self._output.pieces()
+                if self._output.full:
+                    yield from self._output.pieces()
         flipped = self._flipped(left_changed, right_changed)
         if not divided:
             for add, slots, weights in flipped:

@@ -132,6 +132,20 @@ def feeds(left: str = "append", right: str = "append") -> tuple[Feed, Feed]:
     return Feed(left, LEFT, rng, VALUES), Feed(right, RIGHT, rng, VALUES)
 
 
+def test_rows_that_only_come_are_paired_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also into several batches, and where rows could be taken back, as in the first epoch of a view of tables."""
+    rounds: list[int] = []
+    pairs = HashJoinOperator._changed_pairs
+    monkeypatch.setattr(HashJoinOperator, "_changed_pairs", lambda *given: rounds.append(1) or pairs(*given))
+    join = HashJoinOperator(join_node(JoinKind.INNER, *feeds("full", "full")), context(piece=3))
+    rows = [(i, "a", 1) for i in range(10)]
+    pieces = list(join.pieces([inserts(LEFT, *rows), inserts(RIGHT, *rows)], at(0)))
+    assert sum(map(len, pieces)) == 100 and len(pieces) > 1 and len(rounds) == 1
+    gone = [batch_of(LEFT, [(DELETE, rows[0])]), inserts(RIGHT, *rows)]
+    signs = np.concatenate([piece.signs() for piece in join.pieces(gone, at(1))])
+    assert signs.tolist() == [-1] * 10 + [1] * 90 and len(rounds) == 3
+
+
 def test_rows_with_a_null_key_are_not_kept_unless_an_update_by_key_may_need_them() -> None:
     join = HashJoinOperator(join_node(JoinKind.FULL, *feeds("full", "append")), context())
     output = join.step([inserts(LEFT, (1, None, 1)), inserts(RIGHT, (2, None, 2))], at(0))
