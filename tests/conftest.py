@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,10 +22,27 @@ __all__ = [
 ]  # fmt: skip
 
 
+TESTS = Path(__file__).parent
+LONG_FOLDERS = {"conformance", "faults", "oracle", "spark"}
+REAL_SERVERS = {
+    "kafka_servers", "mariadb", "mariadb_server", "mosquitto", "mosquitto_server", "nats", "nats_server", "postgres", "postgres_server",
+    "rabbitmq", "rabbitmq_server", "redis", "redis_server", "s3_endpoint",
+}  # fmt: skip
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite", action="store_true", help="write golden specs and outputs anew; review the change like code"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever kills, compares with another engine, or needs a real server is `long`, beside what is marked itself."""
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        if folder in LONG_FOLDERS or REAL_SERVERS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from tests.faults.gates import Beside, Gate
 from tests.faults.inputs import make_inputs
 from tests.faults.processes import WarmProcess
 
-SEEDS = int(os.environ.get("FAULT_SEEDS", "1400"))
+SEEDS = int(os.environ.get("FAULT_SEEDS", "900"))
 DAMAGES = int(os.environ.get("FAULT_SEEDS", "100"))
 KILLS = int(os.environ.get("FAULT_KILLS", "2"))
 FIRST_SEED = int(os.environ.get("FAULT_FIRST_SEED", "0"))

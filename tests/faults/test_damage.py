@@ -30,8 +30,6 @@ from tests.faults.disk import Killed
 from tests.faults.jobs import JOBS, FaultJob
 from tests.faults.runs import PlannedJob, published
 
-pytestmark = pytest.mark.long
-
 SETTING = {
     "execution.checkpointing.interval": "1 ms",
     "execution.checkpointing.num-retained": "3",

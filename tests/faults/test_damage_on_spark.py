@@ -27,8 +27,6 @@ from tests.faults.jobs import JOBS, FaultJob
 from tests.faults.runs import PlannedJob, published
 from tests.faults.test_damage import SETTING, Specimen, damaged_run
 
-pytestmark = pytest.mark.long
-
 STATEFUL = ("left-join", "top-n", "sessions", "interval-join", "extremes", "two-sinks", "parallel")
 CHOSEN = [job for job in JOBS if job.name in (*STATEFUL, "partitions")]
 EACH = -(-DAMAGES // (2 * len(CHOSEN)))

@@ -26,7 +26,7 @@ from sqlengine.database.folder import lease
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.disk import Disk, Killed, fault_from
 
-SEEDS = int(os.environ.get("FAULT_SEEDS", "1600")) // 100
+SEEDS = int(os.environ.get("FAULT_SEEDS", "1000")) // 100
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -180,7 +180,6 @@ class Trial:
         assert tried and found == self.model(self.done)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_disk_faults(tmp_path: Path, seed: int) -> None:
     trial = Trial(tmp_path / "db", seed)
@@ -195,7 +194,6 @@ def test_disk_faults(tmp_path: Path, seed: int) -> None:
         trial.run(disk, rng.randrange(2, 20))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + max(1, SEEDS // 8)))
 def test_a_log_cut_at_any_byte(tmp_path: Path, seed: int) -> None:
     """The states at all cuts are those after each statement, in order."""

@@ -18,7 +18,6 @@ from tests.faults.jobs import JOBS, FaultJob
 from tests.faults.runs import PlannedJob
 
 pytestmark = [
-    pytest.mark.long,
     # What a job does when nobody uses it any more fails as well.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -184,7 +184,7 @@ def test_fills_that_are_cancelled(tmp_path: Path, durable: bool, seed: int) -> N
         _prepared(t_env)
         defined: dict[str, int | None] = {"v": 0, "made": None}
         stopped = 0
-        for number in range(16):
+        for number in range(10):
             name, query = rng.choice(["v", "v", "made"]), rng.randrange(len(QUERIES))
             alters = defined[name] is not None and rng.random() < 0.3
             verb = "ALTER" if alters else "CREATE OR REPLACE"

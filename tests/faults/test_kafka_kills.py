@@ -21,7 +21,7 @@ from tests.faults.processes import WarmProcess
 
 KILLED_SINKS = ("kafka", "upsert-kafka")
 """Connectors of which the tests here prove something."""
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 ROWS = 300 * (KILLS + 2)
 

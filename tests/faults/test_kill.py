@@ -21,7 +21,7 @@ from tests.faults.jobs import JOBS, FaultJob
 from tests.faults.nexmark_jobs import nexmark_jobs
 from tests.faults.processes import ProcessJob, WarmProcess
 
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 EVENTS = 3000 if KILLS <= MANY_KILLS else 20_000
 ROUNDS = 10

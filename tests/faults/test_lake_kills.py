@@ -18,7 +18,7 @@ from sqlengine import TableEnvironment
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
 
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 MOST = KILLS if KILLS > 2 else 1
 """The libraries of lakes take long to load."""

@@ -21,7 +21,7 @@ from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.servers.mosquitto import PASSWORD, MosquittoServer
 from tests.servers.waiting import until
 
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 KILLED_SOURCES = ("mqtt",)
 AT_ONCE = 150

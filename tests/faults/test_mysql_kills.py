@@ -20,7 +20,7 @@ from tests.servers.mariadb import PASSWORD, MariaDatabase
 
 KILLED_SOURCES = ("mysql-cdc",)
 """Connectors of which the tests here prove something."""
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 _PATIENCE = 60.0
 

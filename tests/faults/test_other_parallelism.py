@@ -14,8 +14,6 @@ from tests.faults.jobs import JOBS, FaultJob
 from tests.faults.nexmark_jobs import nexmark_jobs
 from tests.faults.runs import PlannedJob, published
 
-pytestmark = pytest.mark.long
-
 LIVES = ((1, "memory"), (4, "rocksdb"), (1, "memory"), (3, "rocksdb"), (1, "rocksdb"))
 """Tasks and backend of one run after the other."""
 EVENTS = 400

@@ -21,7 +21,7 @@ from tests.faults.conftest import FIRST_SEED
 from tests.faults.pairs import SYSTEMS, PairTable, fresh_names
 from tests.faults.processes import WarmProcess
 
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 WANTED = int(os.environ.get("PAIR_KILLS", "2"))
 OF_A_PAIR = 5

@@ -22,7 +22,7 @@ from tests.servers.postgres import PostgresDatabase
 
 KILLED_SOURCES = ("postgres-cdc",)
 """Connectors of which the tests here prove something."""
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 _PATIENCE = 60.0
 

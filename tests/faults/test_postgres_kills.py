@@ -17,7 +17,7 @@ from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
 from tests.servers.postgres import PostgresDatabase
 
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 ROWS = 400 * (KILLS + 2)
 

@@ -16,7 +16,6 @@ from tests.faults.jobs import JOBS
 from tests.faults.runs import PlannedJob, published
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

@@ -24,7 +24,7 @@ from tests.faults.conftest import FIRST_SEED, KILLS
 
 KILLED_SOURCES = ("webhook",)
 """Connectors of which the tests here prove something."""
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 _PROGRAM = """
 import sys

@@ -18,13 +18,11 @@ from tests.faults.jobs import JOBS
 from tests.faults.runs import published
 from tests.faults.test_damage import SETTING, Specimen
 
-pytestmark = pytest.mark.long
-
 JOBS_BY_NAME = {job.name: job for job in JOBS}
 VALUES: tuple[Any, ...] = (
     None, True, 7, 2**31, 10**10, 10**13, 2**63 - 1, 1.5, 1e300, "", "x", "../../x", [], [7], ["x"], [None], [[]], {}, {"x": 7}, {"": []},
 )  # fmt: skip
-EACH = max(2, DAMAGES // 50)
+EACH = max(1, DAMAGES // 100)
 """Values tried at each place."""
 
 

@@ -95,7 +95,6 @@ def _forget(folder: Path) -> None:
         file.rmdir() if file.is_dir() else file.unlink()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("through", ["savepoints", "checkpoints"])
 def test_rescaling(tmp_path: Path, through: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kind of query as one task, then four, three and one, its keys in memory and out of it, in turn. However few

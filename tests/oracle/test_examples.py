@@ -22,11 +22,6 @@ LISTED = sorted(p for p in EXAMPLES.rglob("*.sql") if p.name not in BEFORE.get(p
 SCRIPTS = [p for p in LISTED if p.parent.name != SERVED]
 
 
-def marked(script: Path) -> object:
-    name = str(script.relative_to(EXAMPLES))
-    return pytest.param(script, id=name, marks=pytest.mark.long if script.parent.name in ("tpch", "flights") else ())
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the scripts run: their data is at the paths that they name, and what they write goes nowhere else."""
@@ -39,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return here
 
 
-@pytest.mark.parametrize("script", [marked(s) for s in SCRIPTS])
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: str(s.relative_to(EXAMPLES)))
 def test_output(
     script: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

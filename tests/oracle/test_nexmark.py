@@ -80,7 +80,6 @@ def parts(name: str) -> tuple[str, str]:
     return header, "INSERT INTO " + insert.split(";")[0]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("name", QUERIES)
 def test_same_answer_as_duckdb(
@@ -113,7 +112,6 @@ def answer(name: str, cut: str) -> pa.Table:
         return environment.execute_sql(f"SELECT * FROM {target[1]}").to_arrow()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", [q for q in QUERIES if q not in OF_THE_CLOCK])
 def test_same_answer_as_duckdb_after_every_epoch(
     name: str, oracle: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch

@@ -132,7 +132,6 @@ def test_a_session_sees_its_open_epoch_everywhere(seed: int) -> None:
     run(seed, 20)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + CASES))
 def test_longer_sequences(seed: int) -> None:
     run(seed, 60)

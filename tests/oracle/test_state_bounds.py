@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from runtime.core.changelog import ChangelogBatch
 from sqlengine.api.environment import TableEnvironment
@@ -132,7 +131,6 @@ def _run(queries: dict[str, str], keys: int | None) -> list[dict[str, np.ndarray
         return sizes
 
 
-@pytest.mark.long
 def test_state_of_event_time_is_that_of_the_open_windows() -> None:
     _assert_bounded(_run({n: q for n, q in QUERIES.items() if n not in OF_ALL_TIME} | MORE, None))
 
@@ -141,7 +139,6 @@ def test_state_per_key_does_not_follow_the_number_of_rows() -> None:
     _assert_bounded(_run({n: QUERIES[n] for n in OF_KEYS}, 6))
 
 
-@pytest.mark.long
 def test_state_of_keys_that_are_deleted_is_given_back() -> None:
     """A table of 50 rows that are all replaced by others again and again."""
     chance = np.random.default_rng(2)

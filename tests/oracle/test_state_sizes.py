@@ -26,7 +26,6 @@ MORE = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("query", [*STATEFUL, *MORE])
 def test_state_is_as_large_as_it_was_expected(query: str) -> None:
     with TableEnvironment.create(clock=VirtualClock()) as environment:

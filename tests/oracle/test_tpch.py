@@ -16,7 +16,7 @@ from tests.oracle.tpch_data import generate
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "sql_examples" / "tpch"
 QUERIES = tuple(f"q{i}" for i in range(1, 23))
-EPOCHS = 40
+EPOCHS = 24
 
 # An aggregate without GROUP BY over no rows gives no row; DuckDB would give one of NULLs.
 ONE_ROW = ("q6", "q14", "q17", "q19")
@@ -69,19 +69,16 @@ def compare(shop: Shop, moment: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.long
 def test_views_after_load(shop: Shop) -> None:
     compare(shop, "after the load")
 
 
-@pytest.mark.long
 def test_views_follow_random_changes(shop: Shop) -> None:
     for epoch in range(EPOCHS):
         done = shop.change()
         compare(shop, f"after epoch {epoch} ({'; '.join(done)})")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["region", "customer", "lineitem"])
 def test_views_follow_an_emptied_table(shop: Shop, name: str) -> None:
     rows = shop.duck.sql(f"SELECT * FROM {name}").to_arrow_table()

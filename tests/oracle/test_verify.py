@@ -12,7 +12,7 @@ from tests.oracle.generate_windows import TEMPLATES, window_cases
 from tests.oracle.outcomes import try_cases
 from tests.oracle.verified import Outcome, run_case, run_window_case
 
-pytestmark = [pytest.mark.long, pytest.mark.filterwarnings(f"ignore::{SqlEngineWarning.__module__}.SqlEngineWarning")]
+pytestmark = pytest.mark.filterwarnings(f"ignore::{SqlEngineWarning.__module__}.SqlEngineWarning")
 EACH = 5
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.skipif("SPARK_MATRIX" not in os.environ, reason="a JVM, and pyspark[connect]: make spark-matrix"),
 ]
 

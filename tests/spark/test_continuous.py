@@ -16,8 +16,6 @@ from runtime.spark.continuous import Continuous, continuous_of
 from runtime.spark.session import spark_session
 from tests.spark.watched import QUERY, ROWS, Watched, answer, environment
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:

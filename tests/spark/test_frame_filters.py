@@ -23,7 +23,6 @@ from runtime.spark.frame_filters import Pushed, column_kinds
 from runtime.spark.session import spark_session
 from sqlengine.api.environment import TableEnvironment
 
-pytestmark = pytest.mark.long
 CASES = int(os.environ.get("FILTER_CASES", "80"))
 
 _DAY = dt.datetime(2024, 2, 28, 23, 59, 59, 999_999)

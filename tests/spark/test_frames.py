@@ -45,7 +45,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
-@pytest.mark.long
 def test_a_frame_is_a_table_and_filters_go_into_spark(spark: Any) -> None:
     t_env = TableEnvironment.create()
     t_env.create_temporary_view("orders", spark.createDataFrame(ROWS))
@@ -56,7 +55,6 @@ def test_a_frame_is_a_table_and_filters_go_into_spark(spark: Any) -> None:
     assert sorted(map(tuple, frame.collect())) == [("ann", Decimal("9.50")), ("bob", Decimal("1.00"))]
 
 
-@pytest.mark.long
 def test_a_frame_of_files_has_the_types_of_one_from_memory(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     query = """SELECT id, CAST(id AS TINYINT) AS tiny, CAST(id AS DECIMAL(20, 3)) AS price, CAST(id AS STRING) AS name,
       CAST('ab' AS CHAR(3)) AS padded, id > 2 AS large, CAST(id AS FLOAT) AS f, CAST(NULL AS DOUBLE) AS d, X'01' AS raw,
@@ -73,7 +71,6 @@ def test_a_frame_of_files_has_the_types_of_one_from_memory(spark: Any, monkeypat
     assert sorted(frame.collect()) == sorted(plain.collect())
 
 
-@pytest.mark.long
 def test_spark_reads_only_what_a_query_needs(spark: Any, tmp_path: Path) -> None:
     spark.createDataFrame(ROWS.select(["id", "name", "amount"])).write.parquet(str(tmp_path / "in"))
     t_env = TableEnvironment.create()
@@ -89,7 +86,6 @@ def test_spark_reads_only_what_a_query_needs(spark: Any, tmp_path: Path) -> None
     assert "name" not in plan.partition("ReadSchema")[2]
 
 
-@pytest.mark.long
 def test_rows_of_a_frame_do_not_pass_the_driver(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(batch: FiledBatch) -> Any:
         raise AssertionError("the driver has loaded rows that tasks read")
@@ -107,7 +103,6 @@ def test_rows_of_a_frame_do_not_pass_the_driver(spark: Any, monkeypatch: pytest.
     assert len(answers[0]) == 7
 
 
-@pytest.mark.long
 def test_a_job_goes_on_within_a_frame(spark: Any, tmp_path: Path) -> None:
     """Stopped after an epoch on one runtime, it resumes on the other; and not with other rows."""
     config = {"execution.checkpointing.dir": str(tmp_path / "state"), "sqlengine.epoch.max-rows": "3"}
@@ -144,7 +139,6 @@ def test_a_job_goes_on_within_a_frame(spark: Any, tmp_path: Path) -> None:
     assert len(after) == len(set(after)) == 4
 
 
-@pytest.mark.long
 def test_a_frame_gets_event_time_and_a_key(spark: Any) -> None:
     t_env = TableEnvironment.create()
     frame = spark.createDataFrame(ROWS.select(["id", "name", "at"]))
@@ -168,7 +162,6 @@ def test_a_frame_gets_event_time_and_a_key(spark: Any) -> None:
         t_env.create_temporary_view("wrong", t_env.from_elements([(1,)], ["id"]), primary_key=["id"])
 
 
-@pytest.mark.long
 def test_a_query_is_a_stream_of_spark_that_goes_on_where_it_stopped(spark: Any, tmp_path: Path) -> None:
     register(spark)
     options = {
@@ -189,7 +182,6 @@ def test_a_query_is_a_stream_of_spark_that_goes_on_where_it_stopped(spark: Any, 
     assert sorted(changes[2:]) == [("+I", 3, 5), ("+U", 1, 111), ("-U", 1, 11)]
 
 
-@pytest.mark.long
 def test_a_streaming_frame_is_a_table_without_an_end(spark: Any, tmp_path: Path) -> None:
     """Its jobs run where it is, unless told otherwise."""
     spark.createDataFrame(ROWS.select(["id", "name"])).write.parquet(str(tmp_path / "in"))
@@ -207,7 +199,6 @@ def test_a_streaming_frame_is_a_table_without_an_end(spark: Any, tmp_path: Path)
             assert isinstance(jobs[0].dataflow.elsewhere, Divided) is on_spark
 
 
-@pytest.mark.long
 def test_a_job_goes_on_with_a_streaming_frame(spark: Any, tmp_path: Path) -> None:
     """Stopped twice: in the middle of a micro-batch, and behind all."""
     (tmp_path / "in").mkdir()
@@ -238,7 +229,6 @@ def test_a_job_goes_on_with_a_streaming_frame(spark: Any, tmp_path: Path) -> Non
     assert after == {(2, 3), (3, 6), (4, 10)}
 
 
-@pytest.mark.long
 def test_the_tables_of_a_spark_session_are_a_catalog(spark: Any) -> None:
     t_env = TableEnvironment.create()
     t_env.register_catalog("spark", SparkCatalog(spark))
@@ -256,7 +246,6 @@ def test_the_tables_of_a_spark_session_are_a_catalog(spark: Any) -> None:
         t_env.execute_sql("DROP TABLE orders")
 
 
-@pytest.mark.long
 def test_temporary_views_and_all_types_by_name(spark: Any) -> None:
     t_env = TableEnvironment.create()
     t_env.register_catalog("spark", SparkCatalog(spark))
@@ -288,7 +277,6 @@ def test_temporary_views_and_all_types_by_name(spark: Any) -> None:
     assert t_env.execute_sql("SELECT SUM(id) AS n FROM pandas").to_arrow().to_pylist() == [{"n": 3}]
 
 
-@pytest.mark.long
 def test_rows_get_into_tables_of_spark_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the driver ends while files of a commit are moved to their place."""
     spark.sql("CREATE DATABASE IF NOT EXISTS written")
@@ -331,7 +319,6 @@ def test_rows_get_into_tables_of_spark_once(spark: Any, tmp_path: Path, monkeypa
             t_env.execute_sql("INSERT INTO spark.written.seen VALUES (1)")
 
 
-@pytest.mark.long
 def test_the_engine_is_a_part_of_a_session(spark: Any) -> None:
     t_env = install(spark)
     assert install(spark) is t_env
@@ -353,7 +340,6 @@ def test_the_engine_is_a_part_of_a_session(spark: Any) -> None:
         own.write_to("table")  # type: ignore[arg-type]
 
 
-@pytest.mark.long
 def test_a_stream_of_a_query_that_runs_in_tasks(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     changes: list[tuple[Any, ...]] = []

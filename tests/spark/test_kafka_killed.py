@@ -22,7 +22,6 @@ ROWS = int(os.environ.get("SPARK_EVENTS", "400000"))
 SEED = int(os.environ.get("FAULT_SEED", "1"))
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.skipif(not KILLS, reason="a broker and a JVM of its own: make spark-faults"),
 ]
 

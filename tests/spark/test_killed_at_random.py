@@ -36,7 +36,6 @@ SELECT bid.auction, COUNT(*), MAX(bid.price) FROM nexmark WHERE event_type = 2 G
 KINDS = ("task", "executor", "worker", "driver", "resident", "state")
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.skipif(not KILLS, reason="five JVMs: make spark-faults"),
 ]
 

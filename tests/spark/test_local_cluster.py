@@ -19,7 +19,6 @@ from tests.spark.test_simulated import Stopped, published
 from tests.spark.watched import QUERY, ROWS, Watched, answer, environment
 
 EXECUTORS = int(os.environ.get("SPARK_EXECUTORS", "2"))
-pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

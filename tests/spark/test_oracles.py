@@ -62,7 +62,6 @@ def contents(name: str, cluster: Cluster | SimulatedCluster | None) -> list[list
         return found
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", QUERIES)
 def test_nexmark_as_embedded_after_each_epoch(
     name: str, cluster: Cluster | SimulatedCluster, monkeypatch: pytest.MonkeyPatch
@@ -73,7 +72,6 @@ def test_nexmark_as_embedded_after_each_epoch(
     assert contents(name, cluster) == expected
 
 
-@pytest.mark.long
 def test_tpch_views_follow_changes(
     cluster: Cluster | SimulatedCluster, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
-@pytest.mark.long
 def test_golden_files(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert not wrong_lines(FILES, spark_cuts_for, everything=bool(os.environ.get("SPARK_MATRIX")))
@@ -66,7 +65,6 @@ class DiesOnce(Stage):
         return iter(found)
 
 
-@pytest.mark.long
 def test_tasks_that_die_are_tried_again(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(divided, "Stage", DiesOnce)
     options = {"sqlengine.epoch.max-rows": "2", "parallelism.default": "2", "sqlengine.spark.mode": "per-epoch"}
@@ -84,7 +82,6 @@ def test_tasks_that_die_are_tried_again(spark: Any, monkeypatch: pytest.MonkeyPa
     assert flow.elsewhere.cold_starts >= 3
 
 
-@pytest.mark.long
 def test_an_error_of_a_row_is_the_users_and_told_as_embedded(spark: Any) -> None:
     t_env = TableEnvironment.create(spark=spark)
     t_env.execute_sql("CREATE TABLE t (k STRING)")
@@ -93,7 +90,6 @@ def test_an_error_of_a_row_is_the_users_and_told_as_embedded(spark: Any) -> None
         list(t_env.execute_sql("SELECT MAX(CAST(m AS INT)) FROM (SELECT MAX(k) m FROM t GROUP BY k)"))
 
 
-@pytest.mark.long
 def test_the_pages_of_spark_show_no_secret(spark: Any) -> None:
     pattern = spark.sparkContext._jvm.java.util.regex.Pattern.compile(spark.conf.get("spark.redaction.regex"))
     for key in ("spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.azure.account.key.x", "sasl.jaas.config"):
@@ -101,7 +97,6 @@ def test_the_pages_of_spark_show_no_secret(spark: Any) -> None:
     assert not pattern.matcher("spark.sql.shuffle.partitions").find()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("page", ["docs/guide.md", "docs/spark.md", "docs/spark_tables.md"])
 def test_the_documentation_on_spark(
     page: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrite: bool
@@ -109,7 +104,6 @@ def test_the_documentation_on_spark(
     check_page(ROOT / page, tmp_path, monkeypatch, rewrite=rewrite, spark=True)
 
 
-@pytest.mark.long
 def test_tasks_read_a_source_and_write_a_sink(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     adopted: list[int] = []
 

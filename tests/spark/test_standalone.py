@@ -27,7 +27,6 @@ SELECT bid.auction, COUNT(*), MAX(bid.price) FROM nexmark WHERE event_type = 2 G
 """
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.skipif(not os.environ.get("SPARK_MATRIX"), reason="six JVMs: make spark-matrix"),
 ]
 

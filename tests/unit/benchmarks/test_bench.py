@@ -23,6 +23,7 @@ def test_runs_are_appended_and_not_made_twice(tmp_path: Path, capsys: pytest.Cap
     assert "q4" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_spark_reads_the_same_files(tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
     words = ["nexmark", "1000", "--query", "q17,q18", "--by", "ours,spark", "--format", "parquet", "--repeat", "1"]

@@ -64,6 +64,7 @@ def _lenient(format_: str) -> dict[str, str]:
     return {f"{format_.split()[0]}.ignore-parse-errors": "true"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format_", FORMATS)
 def test_every_row_is_accounted_for(format_: str, tmp_path: Path) -> None:
     _, good, kinds, _ = FORMATS[format_]

@@ -31,7 +31,7 @@ def _values(rows: list[tuple[int, int | None]]) -> str:
     return ", ".join(f"({k}, {'CAST(NULL AS INT)' if v is None else v})" for k, v in rows)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps=STEPS, deletes=st.lists(st.integers(0, 6), max_size=10))
 def test_rows_are_those_of_duckdb(steps: list, deletes: list[int]) -> None:
     env, duck = TableEnvironment.create(), duckdb.connect()

@@ -76,7 +76,7 @@ def skips(draw: st.DrawFn, count: int) -> tuple[str, Skip]:
     return draw(st.sampled_from(choices))
 
 
-@settings(max_examples=CASES or 150, deadline=None)
+@settings(max_examples=CASES or 90, deadline=None)
 @given(
     data=st.data(),
     drawn=PATTERNS,

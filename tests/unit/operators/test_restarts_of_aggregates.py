@@ -21,6 +21,8 @@ from runtime.operators.group_aggregate import GroupAggregateOperator
 from runtime.operators.guards import undeclared
 from runtime.plan.nodes import AggregateSpec, GroupAggregateExec, SortSpec
 
+pytestmark = pytest.mark.long
+
 SCHEMA = Schema.of(
     ("k", STRING),
     ("i", INT),

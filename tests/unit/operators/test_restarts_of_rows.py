@@ -37,6 +37,8 @@ from runtime.plan.distribution import leaves_memory
 from runtime.plan.nodes import AggregateSpec, JoinKind, PhysicalNode, RankFunction, SortSpec, ValuesExec
 from runtime.state.snapshot import restore_task
 
+pytestmark = pytest.mark.long
+
 SCHEMA = Schema.of(
     ("id", BIGINT),
     ("k", STRING),

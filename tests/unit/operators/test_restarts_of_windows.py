@@ -40,6 +40,8 @@ from runtime.plan.windows import (
     WindowSpec,
 )
 
+pytestmark = pytest.mark.long
+
 BOUNDS = [("window_start", timestamp(3)), ("window_end", timestamp(3))]
 BERLIN = "Europe/Berlin"
 ZONED_HOUR = 1_698_541_200_000
