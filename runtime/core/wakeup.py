@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 __all__ = ["Wakeup", "nobody"]
@@ -23,6 +24,8 @@ class Wakeup:
     def __init__(self) -> None:
         self._asleep = threading.Lock()
         self._asleep.acquire()
+        self.on_wake: Callable[[], object] = nobody
+        """Called by `wake`: for whoever waits otherwise."""
 
     def wake(self) -> None:
         """From any thread; harmless when repeated."""
@@ -30,6 +33,7 @@ class Wakeup:
             # Another thread may have been faster.
             with suppress(RuntimeError):
                 self._asleep.release()
+        self.on_wake()
 
     def wait(self, seconds: float | None) -> bool:
         """Until somebody wakes it, at most so long (None: no limit); tells whether somebody has."""

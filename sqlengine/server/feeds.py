@@ -11,7 +11,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -23,8 +22,7 @@ from runtime.core.wakeup import Wakeup
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.database.database import Database
 from sqlengine.database.session import Session
-
-T = TypeVar("T")
+from sqlengine.server.made_once import MadeOnce
 
 __all__ = ["Behind", "Feed", "Feeds", "Follower", "Shared", "Start"]
 
@@ -47,34 +45,14 @@ class Behind(Exception):
         self.since = since
 
 
-class Shared:
-    """The changes of an epoch. What is made of them for one subscriber is there for the others (`made`)."""
-
-    __slots__ = ("_guard", "_made", "batch", "epoch", "nbytes")
+class Shared(MadeOnce):
+    """The changes of an epoch, for all subscribers."""
 
     def __init__(self, epoch: int, batch: ChangelogBatch) -> None:
+        super().__init__()
         self.epoch = epoch
         self.batch = batch
         self.nbytes = _ENTRY_BYTES + batch.rows.num_columns * _COLUMN_BYTES + batch.rows.nbytes
-        self._made: dict[object, Any] = {}
-        self._guard = threading.Lock()
-
-    def made(self, key: object, make: Callable[[], T]) -> T:
-        """What `make` gives, or has given for the same key."""
-        with self._guard:
-            found = self._made.get(key, self)
-            if found is self:
-                found = self._made[key] = make()
-            return found
-
-    @property
-    def made_bytes(self) -> int:
-        """The size of what was made, of what is bytes."""
-        return sum(len(made) for made in tuple(self._made.values()) if isinstance(made, bytes))
-
-    def forget(self) -> None:
-        """What was made is made again when somebody asks."""
-        self._made = {}
 
 
 class Follower:
@@ -98,6 +76,10 @@ class Follower:
     def take_shown(self) -> tuple[list[Shared], int]:
         """The same, for whoever holds `Database.showing`, and so takes from many feeds as they are after one epoch."""
         return self._feed.take_shown(self)
+
+    def changes(self) -> list[Shared]:
+        """What has come since the last time, without a word on other tables: waits for nobody. Raises Behind."""
+        return self._feed.changes(self)
 
     def close(self) -> None:
         """It follows no more."""
@@ -171,13 +153,17 @@ class Feed:
 
     def take_shown(self, follower: Follower) -> tuple[list[Shared], int]:
         """See `Follower.take_shown`."""
+        return self.changes(follower), max(self._database.shown.epoch, self._last)
+
+    def changes(self, follower: Follower) -> list[Shared]:
+        """See `Follower.changes`."""
         with self._guard:
             if follower.position < self._first:
                 raise Behind(self._since)
             start = follower.position - self._first
             found = [self._entries[i] for i in range(start, len(self._entries))]
             follower.position += len(found)
-            return found, max(self._database.shown.epoch, self._last)
+            return found
 
     def forget(self, follower: Follower) -> None:
         """Somebody follows no more."""

@@ -8,23 +8,25 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.core.errors import DatabaseError, SqlEngineError
 from runtime.core.logs import Log
+from runtime.core.wakeup import nobody
 from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.copy_in import take_copy
-from sqlengine.server.postgres.copying import BINARY_END, BINARY_SIGNATURE, copy_header, copy_piece, first_binary_piece
-from sqlengine.server.postgres.encoding import encoded, formats_for
+from sqlengine.server.postgres.copying import BINARY_END, BINARY_SIGNATURE, copy_header
+from sqlengine.server.postgres.encoding import formats_for
 from sqlengine.server.postgres.engine import EngineStatement
 from sqlengine.server.postgres.parameter_values import from_wire, type_by_oid
 from sqlengine.server.postgres.portal import Portal
 from sqlengine.server.postgres.quick import QuickLookups
+from sqlengine.server.postgres.sending import Form, follow
 from sqlengine.server.postgres.session import ClientSession, Named
 from sqlengine.server.postgres.sqlstate import PgError, error_fields, notice_fields
-from sqlengine.server.postgres.statements import Outcome, SharedPiece, Statement
+from sqlengine.server.postgres.statements import Outcome, Piece, Statement
 from sqlengine.server.postgres.subscribing import Subscription, too_slow
 from sqlengine.server.postgres.types import TYPES, Described
 from sqlengine.server.postgres.wire import Wire
@@ -432,29 +434,22 @@ class Connection:
         """Whether there are more rows than were asked for."""
         session, outcome = self.session, portal.outcome
         assert outcome.columns is not None
-        columns, copying = outcome.columns, outcome.copy_out
-        formats = formats_for(len(columns), asked)
-        zone = session.environment.session.time_zone
-        pieces = portal.take(most)
+        form = Form(outcome.columns, asked, outcome.copy_out, session.environment.session.time_zone)
+        if most is None and isinstance(outcome.pieces, Subscription) and not outcome.pieces.begun:
+            await self._send_changes(portal, outcome.pieces, form)
+            return False
+        await self._send_pieces(portal, portal.take(most), form)
+        if most is None or portal.ended:
+            return False
+        return await self._in_thread(lambda: session.run(portal.peek))
 
+    async def _send_pieces(self, portal: Portal, pieces: Iterator[Piece], form: Form) -> None:
         def next_bytes() -> Any:
             piece = next(pieces, None)
-            if piece is None:
-                return _NOTHING
-            first = copying is not None and copying.format == "binary" and portal.count == len(piece[0])
-
-            def made() -> Any:
-                if copying is None:
-                    return encoded(piece, columns, formats, zone)
-                return (first_binary_piece(piece, columns, copying) if first
-                        else copy_piece(piece, columns, copying, zone))  # fmt: skip
-
-            if isinstance(piece, SharedPiece):
-                return piece.made((copying, tuple(formats), zone, first), made)
-            return made()
+            return _NOTHING if piece is None else form.made(piece, portal)
 
         def begin() -> asyncio.Future[Any]:
-            return self._loop.run_in_executor(self._thread, lambda: session.run(next_bytes))
+            return self._loop.run_in_executor(self._thread, lambda: self.session.run(next_bytes))
 
         made = begin()
         while (data := await made) is not _NOTHING:
@@ -462,9 +457,16 @@ class Connection:
             # The next piece is made while the client reads this one.
             made = begin()
             await self._wire.drain()
-        if most is None or portal.ended:
-            return False
-        return await self._in_thread(lambda: session.run(portal.peek))
+
+    async def _send_changes(self, portal: Portal, subscription: Subscription, form: Form) -> None:
+        portal.ended = True
+        try:
+            await self._send_pieces(portal, portal.counted(subscription.snapshot()), form)
+            await follow(subscription, portal, form, self._wire, self._server.calls, self._in_thread)
+        finally:
+            subscription.close()
+        # It may have ended because it was cancelled.
+        self.session.run(nobody)
 
     def _begin_copy(self, outcome: Outcome) -> None:
         assert outcome.columns is not None and outcome.copy_out is not None

@@ -22,6 +22,7 @@ from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.connection import Connection
 from sqlengine.server.postgres.quick import Together
+from sqlengine.server.postgres.sending import Calls
 from sqlengine.server.postgres.session import ClientSession
 from sqlengine.server.postgres.sqlstate import PgError, error_fields
 from sqlengine.server.postgres.startup import Cancelled, Hello, authenticate, greet
@@ -76,6 +77,7 @@ class PostgresServer:
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; the address, with the port that was chosen for 0. Raises OSError."""
         loop = asyncio.get_running_loop()
+        self.calls = Calls()
         self._server = await loop.create_server(lambda: Wire(self._serve), host, port, backlog=512)
         found = self._server.sockets[0].getsockname()
         return found[0], found[1]

@@ -44,6 +44,12 @@ class Portal:
             left = None if left is None else left - size
             yield piece
 
+    def counted(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        """Pieces that somebody else takes from where this one's come from."""
+        for piece in pieces:
+            self.count += len(piece[0]) if piece else 0
+            yield piece
+
     def peek(self) -> bool:
         """Whether another row follows; waits for it."""
         if self._left is None and not self.ended:

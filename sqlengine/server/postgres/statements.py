@@ -7,13 +7,13 @@ run          carries it out and gives the outcome
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sqlengine.server.made_once import MadeOnce
 from sqlengine.server.postgres.types import Described, PgType
 
 __all__ = ["PIECE", "Copying", "Outcome", "Piece", "SharedPiece", "Statement", "rows_outcome"]
@@ -24,20 +24,12 @@ Piece = Sequence[pa.Array]
 """Rows of a result: an Arrow array for each column, all of one length."""
 
 
-class SharedPiece(list[pa.Array]):
-    """A piece that goes to many clients: what is made of it for one is there for the others."""
+class SharedPiece(list[pa.Array], MadeOnce):
+    """A piece that goes to many clients."""
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
-        super().__init__(columns)
-        self._made: dict[object, Any] = {}
-        self._guard = threading.Lock()
-
-    def made(self, key: object, make: Callable[[], Any]) -> Any:
-        """What `make` gives, or has given for the same key."""
-        with self._guard:
-            if key not in self._made:
-                self._made[key] = make()
-            return self._made[key]
+        list.__init__(self, columns)
+        MadeOnce.__init__(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,51 +224,101 @@ class Subscription:
         self._table = table
         self._start = start
         self._schema = schema
-        self._progress = progress
+        self.progress = progress
+        self.patience = _PROGRESS_SECONDS if progress else None
+        """So many seconds it is waited for changes before it is looked at again."""
         self._storage = storage
         self._stopped = False
+        self.begun = False
+        """Whether somebody reads it by pieces."""
         self.on_end: Callable[[], object] = nobody
         """Called when nobody reads it any more."""
+
+    @property
+    def wakeup(self) -> Wakeup:
+        """Is woken when there may be more, or it is over."""
+        return self._start.follower.wakeup
+
+    @property
+    def over(self) -> bool:
+        """Whether it was stopped, or the session has ended."""
+        return self._stopped or self._session.closed.is_set()
 
     def stop(self) -> None:
         """It gives no more; from any thread."""
         self._stopped = True
-        self._start.follower.wakeup.wake()
+        self.wakeup.wake()
 
     def when_behind(self, call: Callable[[], object]) -> None:
         """`call` is called, by any thread, when whoever reads is too slow."""
         self._start.follower.on_behind = call
 
     def __iter__(self) -> Iterator[Piece]:
-        start, session = self._start, self._session
-        follower, durable, told = start.follower, session.durable, -1
+        self.begun = True
         try:
-            if start.rows is not None:
-                for batch in start.rows.rows().to_batches(max_chunksize=PIECE):
-                    yield _piece(start.epoch, ChangelogBatch(batch), self._schema)
-                start.rows = None
-            while not self._stopped and not session.closed.is_set():
-                there = session.memory.get(self._storage) is self._table
-                if there:
-                    session.views.check(self._storage)
-                try:
-                    entries, complete = follower.take()
-                except Behind:
-                    raise too_slow() from None
-                if entries and durable is not None:
-                    durable.settle()
+            yield from self.snapshot()
+            told = -1
+            while not self.over:
+                there = self.look()
+                entries, complete = self.take()
                 for entry in entries:
-                    yield from _shared(entry, self._schema)
-                if self._progress and complete > told:
-                    yield _progress(complete, self._schema)
+                    yield from entry.made("pieces", partial(self.made, entry))
+                if self.progress and complete > told:
+                    yield self.progress_row(complete)
                     told = complete
                 if not there:
                     return
                 if not entries:
-                    follower.wakeup.wait(_PROGRESS_SECONDS if self._progress else None)
+                    self.wakeup.wait(self.patience)
         finally:
-            follower.close()
-            self.on_end()
+            self.close()
+
+    def close(self) -> None:
+        """Nobody reads it any more."""
+        self._start.follower.close()
+        self.on_end()
+
+    def snapshot(self) -> Iterator[Piece]:
+        """The rows that were there."""
+        start = self._start
+        if start.rows is not None:
+            for batch in start.rows.rows().to_batches(max_chunksize=PIECE):
+                yield _piece(start.epoch, ChangelogBatch(batch), self._schema)
+            start.rows = None
+
+    def look(self) -> bool:
+        """Whether what it follows is still there. Raises PlanningError E1713 when that has failed."""
+        there = self._session.memory.get(self._storage) is self._table
+        if there:
+            self._session.views.check(self._storage)
+        return there
+
+    def take(self) -> tuple[list[Shared], int]:
+        """What has come, and the epoch up to which that is all. Raises PgError 53400."""
+        try:
+            return self._start.follower.take()
+        except Behind:
+            raise too_slow() from None
+
+    def changes(self) -> list[Shared]:
+        """What has come. Waits for nobody. Raises PgError 53400."""
+        try:
+            return self._start.follower.changes()
+        except Behind:
+            raise too_slow() from None
+
+    def made(self, entry: Shared) -> list[SharedPiece]:
+        """The pieces of an epoch, the same ones for all subscribers, once nobody can lose it any more. Raises DatabaseError
+        E3704."""
+        if self._session.durable is not None:
+            self._session.durable.settle()
+        size = range(0, len(entry.batch), PIECE)
+        return [SharedPiece(_piece(entry.epoch, _slice(entry.batch, at), self._schema)) for at in size]
+
+    def progress_row(self, epoch: int) -> Piece:
+        """All changes up to an epoch have been told."""
+        values = [carried(pa.nulls(1, field.type.arrow), field.type) for field in self._schema]
+        return [pa.array([epoch], pa.int64()), pa.array(["progress"]), *values]
 
 
 def _end_beside(query: FollowedQuery, feeds: Feeds) -> None:
@@ -290,16 +340,6 @@ def too_slow() -> PgError:
     )
 
 
-def _shared(entry: Shared, schema: Schema) -> Iterator[SharedPiece]:
-    """The pieces of an epoch, the same ones for all subscribers."""
-
-    def made() -> list[SharedPiece]:
-        size = range(0, len(entry.batch), PIECE)
-        return [SharedPiece(_piece(entry.epoch, _slice(entry.batch, at), schema)) for at in size]
-
-    yield from entry.made("pieces", made)
-
-
 def _slice(batch: ChangelogBatch, at: int) -> ChangelogBatch:
     kinds = None if batch.kinds is None else batch.kinds[at : at + PIECE]
     return ChangelogBatch(batch.rows.slice(at, PIECE), kinds)
@@ -312,8 +352,3 @@ def _piece(epoch: int, batch: ChangelogBatch, schema: Schema) -> list[pa.Array]:
     operations = _KINDS.take(pa.array(batch.kinds_or_inserts()))
     columns = [carried(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return [pa.repeat(pa.scalar(epoch, pa.int64()), len(batch)), operations, *columns]
-
-
-def _progress(epoch: int, schema: Schema) -> list[pa.Array]:
-    values = [carried(pa.nulls(1, field.type.arrow), field.type) for field in schema]
-    return [pa.array([epoch], pa.int64()), pa.array(["progress"]), *values]
