@@ -1,10 +1,12 @@
-"""The connector `http`: a server that is asked in lookup joins, or told of rows."""
+"""The connector `http`: a server that is asked for rows, page by page or in lookup joins, or told of rows."""
 
 from __future__ import annotations
 
 from connectors.formats.message_table import format_prefixes, message_format
 from connectors.http.address import WAY_OPTIONS, read_url, read_way
 from connectors.http.lookup import HttpBatchLookup, HttpKeyLookup
+from connectors.http.polling import HttpSource
+from connectors.http.scan import SCAN_OPTIONS, source_of
 from connectors.http.sink import HttpSink
 from connectors.kit.commits import SPOOL_SIZE
 from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit
@@ -40,7 +42,7 @@ SENDS = text_option(
     ("epoch", "checkpoint"),
 )
 OPTIONS = (
-    URL, METHOD, *WAY_OPTIONS, FORMAT, MAX_RECORD, BATCH, PARALLEL, SIZE, BODY, CONTENT_TYPE, SENDS, SPOOL_SIZE,
+    URL, METHOD, *WAY_OPTIONS, FORMAT, MAX_RECORD, *SCAN_OPTIONS, BATCH, PARALLEL, SIZE, BODY, CONTENT_TYPE, SENDS, SPOOL_SIZE,
 )  # fmt: skip
 _TYPES = {"csv": "text/csv", "raw": "application/octet-stream", "avro": "avro/binary"}
 
@@ -53,6 +55,15 @@ def _options(request: TableRequest, *, writes: bool = False) -> tuple[TableOptio
             f"connector 'http' has no metadata column '{request.metadata[0][1]}'", hint="leave it out, or rename it"
         )
     return options, format_
+
+
+def _source(request: TableRequest) -> HttpSource | None:
+    options, format_ = _options(request)
+    address = read_url(options.required(URL), URL.key)
+    if address.columns or options.get(METHOD).upper() not in ("", "GET"):
+        # It is asked by key alone.
+        return None
+    return source_of(request, options, format_, address)
 
 
 def _lookup(request: TableRequest) -> HttpKeyLookup | HttpBatchLookup:
@@ -121,7 +132,8 @@ def _sink(request: TableRequest) -> HttpSink:
 
 HTTP = ConnectorFactory(
     name="http",
-    document="a server that is asked for rows by key over HTTP, or told of rows, at least once",
+    document="a server that is asked for rows over HTTP, page by page or by key, or told of rows, at least once",
+    source=_source,
     sink=_sink,
     lookup=_lookup,
     options=OPTIONS,

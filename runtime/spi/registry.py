@@ -55,12 +55,13 @@ class ConnectorFactory:
     without opening anything. A connector that gives neither options nor check is asked when its table is used.
     `infer`: finds the columns of a table that is declared without any; raises ConnectorError, FormatError or OptionError
     when they cannot be told.
+    `source` gives None for a table that its options make one that is asked by key alone.
     `from_moment`: the options with which a source begins with what came at a moment, milliseconds since 1970, or later; None
     where that is not known."""
 
     name: str
     document: str
-    source: Callable[[TableRequest], SourceTable] | None = None
+    source: Callable[[TableRequest], SourceTable | None] | None = None
     sink: Callable[[TableRequest], SinkTable] | None = None
     lookup: Callable[[TableRequest], LookupTable] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
