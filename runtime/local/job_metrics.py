@@ -12,7 +12,7 @@ from runtime.local.rejected import RejectedRows
 from runtime.local.vertex import Vertex
 from runtime.plan.identity import short_kind
 
-__all__ = ["JOB_METRICS", "job_samples"]
+__all__ = ["EPOCHS", "EPOCH_SECONDS", "JOB_METRICS", "SINK_ROWS", "SOURCE_ROWS", "STATUS", "job_samples"]
 
 _JOB, _OPERATOR, _SOURCE, _SINK = ("job",), ("job", "operator", "kind"), ("job", "source"), ("job", "sink")
 

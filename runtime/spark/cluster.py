@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -71,7 +72,7 @@ class Cluster:
             return f"Spark, a job for each epoch, {tasks} tasks: {why}"
         return f"Spark, continuous: {tasks} partitions in {min(tasks, slots(self._context))} long-lived tasks"
 
-    def open(self, options: Options, nodes: Sequence[PhysicalNode]) -> SparkTasks:
+    def open(self, options: Options, nodes: Sequence[PhysicalNode], job: str) -> SparkTasks:
         """Raises SparkError: E3606; E3608 the job must have long-lived tasks and cannot."""
         why = obstacle(self._context, options, nodes, self.partitions(options))
         if why and options.get(MODE) == "continuous":
@@ -82,7 +83,8 @@ class Cluster:
             )
         folder = StateFolder.new(self.state_place(options))
         resident = options.get(RESIDENT) and os.name == "posix"
-        return SparkTasks(self._context, folder, resident, None if why else continuous_of(self._context), options)
+        continuous = None if why else continuous_of(self._context)
+        return SparkTasks(self._context, folder, resident, continuous, options, job)
 
     def state_place(self, options: Options) -> str:
         """The folder in which jobs make folders for their versions of state.
@@ -139,10 +141,17 @@ class SparkTasks:
     Args:
         resident: keep operators of tasks that are Spark jobs in processes of their own.
         continuous: has long-lived tasks; None: each phase is a Spark job.
+        job: the name of the job.
     """
 
     def __init__(
-        self, context: Any, folder: StateFolder, resident: bool, continuous: Continuous | None, options: Options
+        self,
+        context: Any,
+        folder: StateFolder,
+        resident: bool,
+        continuous: Continuous | None,
+        options: Options,
+        job: str,
     ) -> None:
         self._context = context
         self.folder = folder
@@ -150,6 +159,7 @@ class SparkTasks:
         self._in_residents = resident
         self._continuous = continuous
         self._options = options
+        self._job = job
         self._closed = False
         if continuous is not None:
             continuous.opened()
@@ -202,13 +212,28 @@ class SparkTasks:
                 elif self._in_residents and isinstance(stage, SaveStage):
                     stage.run = partial(save_in_resident, residents)
                 rdd = rdd.mapPartitionsWithIndex(shipping.by_value(stage))
-            return [Record(*fields) for _, fields in rdd.collect()]
+            with self._described(_what(stages[0])):
+                return [Record(*fields) for _, fields in rdd.collect()]
         except SqlEngineError:
             raise
         except Exception as error:
             failure = reached(error)
-            _log.failure("a Spark job has failed", failure)
+            _log.failure("a Spark job has failed", failure, job=self._job)
             raise failure from error
+
+    @contextmanager
+    def _described(self, what: str) -> Generator[None]:
+        """Spark's pages say meanwhile what its jobs are for, and the logs of executors whose (`%X{mdc.sqlengine.job}`)."""
+        given = {"spark.job.description": f"{self._job}, {what}", "mdc.sqlengine.job": self._job}
+        before = {key: self._context.getLocalProperty(key) for key in given}
+        for key, value in given.items():
+            self._context.setLocalProperty(key, value)
+        try:
+            yield
+        finally:
+            # The thread may be one of the program, whose own jobs follow.
+            for key, value in before.items():
+                self._context.setLocalProperty(key, value)
 
     def dumps(self, thing: Any) -> bytes:
         return shipping.dumps(thing)
@@ -218,3 +243,10 @@ class SparkTasks:
         if self._continuous is not None and not self._closed:
             self._continuous.closed()
         self._closed = True
+
+
+def _what(stage: Stage | ReadStage | SaveStage | WorkStage) -> str:
+    """What a Spark job does that begins with a stage, in words for Spark's pages."""
+    if isinstance(stage, Stage):
+        return f"epoch {stage.order.epoch + 1}"
+    return {ReadStage: "reading", SaveStage: "checkpoint", WorkStage: "commit"}[type(stage)]

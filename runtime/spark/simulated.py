@@ -45,7 +45,7 @@ class SimulatedCluster:
     def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
         return f"a simulated cluster, {self.partitions(options)} tasks"
 
-    def open(self, options: Options, nodes: Sequence[PhysicalNode]) -> SimulatedTasks:
+    def open(self, options: Options, nodes: Sequence[PhysicalNode], job: str) -> SimulatedTasks:
         return SimulatedTasks(self, self.state_place(options))
 
     def state_place(self, options: Options) -> str:

@@ -165,7 +165,7 @@ class Divided:
         if self._tasks is None:
             vertices = self._flow.vertices
             nodes = tuple(v.node for v in vertices)
-            tasks = self._tasks = self._executor.open(self._options, nodes)
+            tasks = self._tasks = self._executor.open(self._options, nodes, self._job)
             self._writers = row_writers(vertices, self._layout, self._flow.roots, self._options)
             program = Program(
                 without_tables(nodes),

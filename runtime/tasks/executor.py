@@ -71,8 +71,8 @@ class Executor(Protocol):
         """How the tasks of a job would run, for EXPLAIN; `nodes`: of its plan."""
         ...
 
-    def open(self, options: Options, nodes: Sequence[PhysicalNode]) -> Tasks:
-        """The tasks of a job; `nodes`: of its plan.
+    def open(self, options: Options, nodes: Sequence[PhysicalNode], job: str) -> Tasks:
+        """The tasks of a job; `nodes`: of its plan; `job`: its name.
 
         Raises:
             SqlEngineError: there is no place for them.

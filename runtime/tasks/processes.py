@@ -125,7 +125,7 @@ class ProcessExecutor:
     def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
         return f"{self.partitions(options)} processes of this machine"
 
-    def open(self, options: Options, nodes: Sequence[PhysicalNode] = ()) -> ProcessTasks:
+    def open(self, options: Options, nodes: Sequence[PhysicalNode] = (), job: str = "") -> ProcessTasks:
         """Raises ProcessError E3901 when processes cannot be started."""
         with self._turn:
             if not self._root:

@@ -161,7 +161,7 @@ class Session:
         self.noted_options: dict[str, str] = {}
         """Options of Flink that were set and change nothing here, with what is to say of them; "" once that was said."""
         self.modules = {"core": True}  # Those that are loaded, in order, and whether each is used.
-        self.target = JobTarget()
+        self.target = JobTarget(self.metrics)
         self.logged: int | None = None
         """The epoch of the log that has all that the statement at hand has changed; None when nothing tells."""
         self.parameters: Parameters | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.errors import SparkError
+from runtime.core.metrics import MetricsRegistry
 from runtime.core.options import Options
 from runtime.core.rooms import Room
 from runtime.local.dataflow import Dataflow
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import runtime.spark.cluster as _cluster
     import runtime.spark.frame as _frame
     import runtime.spark.session as _session
+    import runtime.spark.shown as _shown
     import runtime.tasks.divided as _tasks
     import runtime.tasks.processes as _processes
     from runtime.tasks.executor import Executor
@@ -27,15 +30,16 @@ else:
     _frame = Room("runtime.spark.frame")
     _processes = Room("runtime.tasks.processes")
     _session = Room("runtime.spark.session")
+    _shown = Room("runtime.spark.shown")
     _tasks = Room("runtime.tasks.divided")
 
 __all__ = ["JobTarget"]
 
 
 class JobTarget:
-    """The target of a session's jobs."""
+    """The target of a session's jobs. `metrics`: the figures that Spark's pages and metrics sinks show."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: MetricsRegistry) -> None:
         self.spark: Any = None
         """The Spark session on which jobs run; None: the active one, or a new one when it is needed."""
         self.cluster: Executor | None = None
@@ -43,6 +47,8 @@ class JobTarget:
         self.processes: ProcessExecutor | None = None
         """The processes of this machine, once a job has run in them; tests share some here."""
         self._own: ProcessExecutor | None = None
+        self._metrics = weakref.ref(metrics)
+        self._shown: list[_shown.Shown] = []
 
     def dataflow(self, options: Options, roots: Sequence[PhysicalNode] = ()) -> Callable[..., Dataflow]:
         """What makes the dataflows of jobs. Raises SparkError when a Spark session is needed and cannot be started.
@@ -70,7 +76,7 @@ class JobTarget:
                 return None
             if self.cluster is None:
                 try:
-                    self.cluster = _cluster.Cluster(session)
+                    self._on_spark(session)
                 except SparkError:
                     return None  # One of Spark Connect, which has no tasks of one's own.
         elif target.lower() == "processes":
@@ -81,13 +87,21 @@ class JobTarget:
             return None
         if self.cluster is None:
             given = {key: value for key, value in options.as_dict().items() if key.startswith(SPARK_PREFIX)}
-            self.cluster = _cluster.Cluster(self.spark or _session.spark_session(options.get(SPARK_MASTER), given))
+            self._on_spark(self.spark or _session.spark_session(options.get(SPARK_MASTER), given))
         return self.cluster
+
+    def _on_spark(self, session: Any) -> None:
+        """Jobs run on a Spark session from now on, which shows them. Raises SparkError E3605."""
+        self.cluster = _cluster.Cluster(session)
+        known = self._metrics
+        self._shown.append(_shown.Shown(session, lambda: None if (found := known()) is None else found.collect()))
 
     def close(self) -> None:
         """The session ends: so do its processes. Spark's session is its owner's."""
         if self._own is not None:
             self._own.close()
+        for shown in self._shown:
+            shown.close()
 
 
 def _session_of_a_stream(roots: Sequence[PhysicalNode]) -> Any:

@@ -67,7 +67,7 @@ class Counted:
     def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
         return f"{self._tasks} tasks that are counted"
 
-    def open(self, options: Options, nodes: Sequence[PhysicalNode]) -> CountedTasks:
+    def open(self, options: Options, nodes: Sequence[PhysicalNode], job: str) -> CountedTasks:
         return CountedTasks(self, self._tasks, StateFolder.new(self._place))
 
     def taken(self) -> Costs:

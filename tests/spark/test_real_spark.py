@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,12 @@ from typing import Any
 import pytest
 
 from runtime.core.errors import ExpressionError
+from runtime.core.metrics import Metric
 from runtime.core.secrets import is_secret
 from runtime.local.dataflow import Vertex
 from runtime.local.job import Job
 from runtime.spark.session import spark_session
+from runtime.spark.shown import _Gauges
 from runtime.tasks import divided, taking
 from runtime.tasks.divided import Divided
 from runtime.tasks.sinks import adopt as real_adopt
@@ -40,7 +45,9 @@ FILES = (
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     before = signal.getsignal(signal.SIGINT)
-    session = spark_session("local[2,4]", {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))})
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    conf = {"spark.sql.warehouse.dir": warehouse, "spark.ui.enabled": "true", "spark.ui.port": "0"}
+    session = spark_session("local[2,4]", conf)
     assert signal.getsignal(signal.SIGINT) is before, "an interrupt would no longer stop a job cleanly"
     yield session
     session.stop()
@@ -126,3 +133,62 @@ def test_tasks_read_a_source_and_write_a_sink(spark: Any, tmp_path: Path, monkey
         published.append(sorted(line for f in folder.iterdir() for line in f.read_text().splitlines()))
     assert len(published[0]) == sum(adopted) > 40_000
     assert published[0] == published[1]
+
+
+def told_by(spark: Any, path: str) -> str:
+    with urllib.request.urlopen(f"{spark.sparkContext.uiWebUrl}/{path}") as answer:
+        return str(answer.read().decode())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["continuous", "per-epoch"])
+def test_spark_shows_epochs_by_name_and_our_figures(spark: Any, mode: str) -> None:
+    context = spark.sparkContext
+    context.setJobDescription("work of the program")
+    options = {"sqlengine.spark.mode": mode, "sqlengine.epoch.max-rows": "100", "parallelism.default": "2"}
+    with TableEnvironment.create(options, spark=spark) as t_env:
+        t_env.execute_script(
+            """CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1000');
+            CREATE TABLE totals_shown (k BIGINT, n BIGINT) WITH ('connector' = 'blackhole');
+            INSERT INTO totals_shown SELECT MOD(i, 7), COUNT(*) FROM n GROUP BY MOD(i, 7)"""
+        )
+        (job,) = {s["labels"][0][1] for s in t_env.metrics().to_pylist() if s["name"] == "sqlengine_job_epochs_total"}
+        t_env.session.target._shown[0].close()
+        page = re.sub(r"<[^>]+>|\s+", " ", told_by(spark, "StreamingQuery/"))
+        assert f"{job}: " in page and "totals_shown" in page and "FINISHED" in page
+    assert context.getLocalProperty("spark.job.description") == "work of the program"
+    jobs = {
+        str(j.get("description"))
+        for j in json.loads(told_by(spark, f"api/v1/applications/{context.applicationId}/jobs"))
+    }
+    named = [j for j in jobs if re.fullmatch(r"\S+, epoch [1-9]\d*", j)]
+    assert (len(named) >= 10) == (mode == "per-epoch"), jobs
+
+
+@pytest.mark.long
+def test_figures_are_gauges_of_spark_while_they_are_there(spark: Any) -> None:
+    shown = _Gauges(spark.sparkContext)
+    beside = _Gauges(spark.sparkContext)
+    metric = Metric("sqlengine_source_records_total", "counter", "rows", ("job", "source"), "")
+
+    def gauges() -> dict[str, float]:
+        found = json.loads(told_by(spark, "metrics/json"))["gauges"]
+        return {
+            name.partition(".AccumulatorSource.")[2]: g["value"] for name, g in found.items() if ".sqlengine" in name
+        }
+
+    for value in (5.0, 7.0):
+        shown.show([metric.sample(value, "job-1", "default.orders")])
+        beside.show([metric.sample(1.0, "job-1", "t")])
+        assert gauges() == {
+            "sqlengine.job-1.default_orders.source_records_total": value,
+            "sqlengine-2.job-1.t.source_records_total": 1.0,
+        }
+    beside.show([])
+    shown.end()
+    assert gauges() == {}
+    again = _Gauges(spark.sparkContext)
+    again.show([metric.sample(2.0, "job-1", "t")])
+    assert gauges() == {"sqlengine.job-1.t.source_records_total": 2.0}
+    again.end()
+    beside.end()
