@@ -7,13 +7,14 @@ import functools
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.clock import Clock
 from runtime.core.errors import BindError, SqlEngineError
 from runtime.core.metrics import exposition
 from runtime.core.rooms import Room
+from runtime.core.types import DataType
 from sqlengine.api.result import Result
 from sqlengine.api.table_factory import TableFactory, as_python, located
 from sqlengine.database.information_schema import InformationSchema
@@ -174,16 +175,17 @@ class TableEnvironment(TableFactory):
         except SqlEngineError as error:
             raise located(error, statement) from error.__cause__
 
-    def prepare(self, statement: str) -> PreparedStatement:
+    def prepare(self, statement: str, types: Sequence[DataType | None] = ()) -> PreparedStatement:
         """Parse and bind a statement once, to execute it many times with different parameters.
 
-        Its names and types are looked up now: `parameter_types` and `schema` tell what was found. Raises SqlEngineError
+        Its names and types are looked up now: `parameter_types` and `schema` tell what was found. `types`: of the
+        parameters in their order, for places that determine none; None for one that is not known. Raises SqlEngineError
         with the place in the text.
         """
         self._check_open()
         try:
             parsed = parse_statement(statement, self._dialect)
-            prepared = _parameters.Prepared(parsed, self._session)
+            prepared = _parameters.Prepared(parsed, self._session, types)
         except SqlEngineError as error:
             raise located(error, statement) from error.__cause__
         self._advise(parsed, statement)

@@ -58,6 +58,7 @@ class Parameters:
     """The parameters of one statement. `columns`: plain values of each, one for each time that the statement is to be
     carried out (an INSERT takes many at once); None while it is only prepared.
 
+    `told`: the types that whoever prepares it says they have, taken where places say none and the values are of them;
     `given`: the types that values have told, where places do not; `counts`: the values that LIMIT, OFFSET and, of the
     `moments`, AS OF have taken into the plan.
     """
@@ -70,6 +71,7 @@ class Parameters:
     """Plans to use again, of a statement that is prepared."""
     keeps_places: bool = False
     """Whether the plan is to keep `Parameter` nodes, so that it holds for other values, too."""
+    told: Mapping[Key, DataType] = field(default_factory=dict)
     given: dict[Key, DataType] = field(default_factory=dict)
     counts: dict[Key, object] = field(default_factory=dict)
     moments: set[Key] = field(default_factory=set)
@@ -192,9 +194,12 @@ class Parameters:
         return found
 
     def type_of(self, key: Key) -> DataType:
-        """The type that the values have by themselves; STRING as long as there are none."""
+        """The type that is told of the values, or that they have by themselves; STRING as long as there are none."""
+        told = self.told.get(key)
         if self.columns is None:
-            return STRING
+            return told or STRING
+        if told is not None and self._is_of(key, told):
+            return told
         found = self._own.get(key)
         if found is None:
             try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from connectors.memory import MemorySink
 from runtime.core.errors import BindError, PlanningError, Span, TypeMismatchError, UnsupportedError
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
-from runtime.core.types import BIGINT, DataType
+from runtime.core.types import BIGINT, DataType, TypeRoot
 from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.binding import Binding
@@ -33,7 +33,16 @@ if TYPE_CHECKING:
 else:
     _procedures = Room("sqlengine.statements.procedures")
 
-__all__ = ["Prepared", "PreparedStatement", "RepeatedInserts", "Run", "for_each", "given_rows", "newest_plan"]
+__all__ = [
+    "Prepared",
+    "PreparedStatement",
+    "RepeatedInserts",
+    "Run",
+    "for_each",
+    "given_rows",
+    "mismatch_of",
+    "newest_plan",
+]
 
 _ATTEMPTS = 10
 _MOST_KNOWN = 64
@@ -162,7 +171,9 @@ def _one_after_another(statement: st.Statement, parameters: Parameters, run: Run
     changed = 0
     for i in range(parameters.count_of_rows):
         one = {key: [values[i]] for key, values in columns.items()}
-        changed += next(iter(run(statement, Parameters(parameters.keys, one, parameters.places, plans))))[0]
+        changed += next(
+            iter(run(statement, Parameters(parameters.keys, one, parameters.places, plans, told=parameters.told)))
+        )[0]
     return changed
 
 
@@ -171,15 +182,24 @@ class Prepared:
 
     `types`: the type of each parameter, as its places say it; a STRING where they say none, None where only a value
     tells. `schema`: the columns of the result of a query; None for a statement that gives none, and where only values
-    tell them.
+    tell them. `mismatch`: why that is so.
     """
 
-    def __init__(self, statement: st.Statement, session: Session) -> None:
-        """Raises what `marks` raises, and what is wrong with names and types in the statement."""
+    def __init__(self, statement: st.Statement, session: Session, types: Sequence[DataType | None] = ()) -> None:
+        """`types`: see `TableEnvironment.prepare`. Raises what `marks` raises, and what is wrong with names and types in
+        the statement."""
         self.statement = statement
         self.marks = marks(statement)
         self.plans = Plans()
-        asked = Parameters(self.marks.keys, None, self.marks.places)
+        self.mismatch: TypeMismatchError | None = None
+        # Python's Decimal says digits, and no type: each value has its own.
+        self._told = {
+            key: type_
+            for key, type_ in zip(self.marks.keys, types)
+            if type_ is not None and all(t.root is not TypeRoot.DECIMAL for t in (type_, *type_.children))
+        }
+        told = {key: type_ for key, type_ in zip(self.marks.keys, types) if type_ is not None}
+        asked = Parameters(self.marks.keys, None, self.marks.places, told=told)
         self.schema: Schema | None = None
         self.types: tuple[DataType | None, ...] = (None,) * len(asked.keys)
         session.parameters, before = asked, session.parameters
@@ -187,23 +207,25 @@ class Prepared:
             with session.turn:
                 self.schema = session.at_a_version(lambda: _described(statement, session))
             self.types = asked.types()
-        except TypeMismatchError:
+        except TypeMismatchError as error:
             # A text was assumed where a place says nothing: the values may be of a type that fits.
             if not asked.given:
                 raise
+            self.mismatch = error
         finally:
             session.parameters = before
 
     def once(self, values: Any) -> Parameters:
         """The values to carry it out with."""
         parameters = _once(self.marks, values)
-        parameters.plans = self.plans
+        parameters.plans, parameters.told = self.plans, self._told
         return parameters
 
     def rows(self, rows: Iterable[Any]) -> Parameters:
         """The values to carry it out with, once for each row."""
         _check_many(self.statement, self.marks)
-        return Parameters(self.marks.keys, self.marks.columns(rows), self.marks.places, self.plans)
+        columns = self.marks.columns(rows)
+        return Parameters(self.marks.keys, columns, self.marks.places, self.plans, told=self._told)
 
 
 def _described(statement: st.Statement, session: Session) -> Schema | None:
@@ -327,3 +349,9 @@ def newest_plan(statement: PreparedStatement) -> Kept | None:
     """The plan of a query that was kept last; None where none holds for other values."""
     prepared = statement._prepared
     return None if prepared is None else prepared.plans.newest
+
+
+def mismatch_of(statement: PreparedStatement) -> TypeMismatchError | None:
+    """Why the columns of a query are not known: what does not fit as long as a parameter without a type is a STRING."""
+    prepared = statement._prepared
+    return None if prepared is None else prepared.mismatch

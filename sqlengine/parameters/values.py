@@ -7,6 +7,7 @@ value there: 5 is a BIGINT, a DOUBLE and a DECIMAL(10, 2), 2.5 is no INT, a text
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -235,7 +236,7 @@ def _carried(values: Sequence[Any], type_: DataType) -> list[Any]:
     """The values as Arrow takes them; raises _Misfit for one that it would change."""
     kinds = set(map(type, values)) - {_NONE}
     root = type_.root
-    if not kinds <= _TAKEN.get(root, frozenset()):
+    if not kinds <= (_TAKEN[TypeRoot.VARCHAR] if type_.is_uuid else _TAKEN.get(root, frozenset())):
         raise _Misfit
     known = [v for v in values if v is not None] if None in values else values
     check = _CHECKS.get(root)
@@ -315,6 +316,13 @@ def _short(values: Sequence[Any], type_: DataType) -> bool:
     return all(len(v) <= type_.precision for v in values)
 
 
+_IDENTIFIER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _identifiers(values: Sequence[Any], type_: DataType) -> bool:
+    return type_.is_uuid and all(map(_IDENTIFIER.fullmatch, values))
+
+
 def _float32(values: Sequence[Any], _: DataType) -> bool:
     if any(type(v) is int and abs(v) > 1 << 24 for v in values):
         return False
@@ -335,6 +343,7 @@ def _digits(values: Sequence[Any], type_: DataType) -> bool:
 
 
 _CHECKS: dict[TypeRoot, Callable[[Sequence[Any], DataType], bool]] = {
+    TypeRoot.CHAR: _identifiers,
     TypeRoot.VARCHAR: _short,
     TypeRoot.VARBINARY: _short,
     TypeRoot.FLOAT: _float32,

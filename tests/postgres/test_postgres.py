@@ -126,7 +126,7 @@ def test_dialects_of_texts() -> None:
     assert texts[0] == "SELECT 1 AS A" and texts[-1] == "SELECT `A` FROM T"
     assert texts[2:4] == [
         "SELECT 1 AS a, `x` FROM t",
-        "SELECT 'SET ''sqlengine.sql.dialect'' = ''flink''; \"' AS `?column?`",
+        "SELECT CAST('SET ''sqlengine.sql.dialect'' = ''flink''; \"' AS STRING) AS `?column?`",
     ]
     headed = parse_statement("-- dialect: postgres\nSELECT ID FROM T")
     again = parse_statement(headed.text)

@@ -10,9 +10,9 @@ from sqlglot import exp
 from runtime.core.errors import SqlEngineError, UnsupportedError
 from runtime.core.types import VARIANT, DataType, TypeRoot
 from sqlengine.parse.constant_rows import ConstantRows
-from sqlengine.parse.ddl_nodes import ExpressionText, QueryText, Statement
+from sqlengine.parse.ddl_nodes import CreateTable, ExpressionText, QueryText, Statement
 from sqlengine.parse.interval_texts import amount_of
-from sqlengine.parse.lexer import QUOTED, STRING, WORD, Token
+from sqlengine.parse.lexer import NUMBER, QUOTED, STRING, WORD, Token
 from sqlengine.parse.nodes import FunctionCall, IntervalLiteral, JsonFunction, PatternText, TableFunction, TypeSpec
 from sqlengine.parse.postgres.array_query import array_of_query
 from sqlengine.parse.postgres.lexer import scan
@@ -23,7 +23,8 @@ from sqlengine.parse.postgres.output_names import NO_NAME, cast_name, named, out
 from sqlengine.parse.postgres.passing_time import follows_time
 from sqlengine.parse.postgres.table_functions import rows_of
 from sqlengine.parse.postgres.types import NUMERIC, PLAIN, REFUSED
-from sqlengine.parse.statement_nodes import CreateMaterializedView, CreateView
+from sqlengine.parse.postgres.untyped import untyped_are_texts
+from sqlengine.parse.statement_nodes import CreateMaterializedView, CreateView, QueryStatement
 
 __all__ = ["HEADER", "PostgresGrammar"]
 
@@ -32,6 +33,8 @@ _OF_TYPE = frozenset(
      "BOOL", "BOOLEAN", "TEXT", "VARCHAR", "JSON", "JSONB", "BYTEA", "TIMESTAMPTZ", "TIMESTAMP", "UUID")
 )  # fmt: skip
 """Types that may stand before a text in quotes, as in `jsonb '{}'`."""
+_BIGINT = "9223372036854775808"
+"""Behind a minus sign it is a bigint, too."""
 HEADER = "-- dialect: postgres\n"
 _S = TypeVar("_S", bound=Statement)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -56,6 +59,10 @@ class PostgresGrammar(OperatorGrammar):
     def _finish(self, statement: _S, start: Token) -> _S:
         """The text of a statement says its dialect, so that it can be read again."""
         found = super()._finish(statement, start)
+        if isinstance(found, (QueryStatement, CreateView, CreateMaterializedView, CreateTable)):
+            query = found.query
+            if query is not None and untyped_are_texts(query.query):
+                found = found.with_(query=QueryText(query.query, _written(query.query), query.span))
         return found.with_(text=f"{HEADER}{found.text}")
 
     def query_text(self) -> QueryText:
@@ -264,7 +271,20 @@ class PostgresGrammar(OperatorGrammar):
                 tree = self._cast(value, token)
                 self.back_to(end)
                 return self.place(tree, token)
-        return super().literal()
+        found = super().literal()
+        if token.kind is NUMBER and found is not None and len(token.text) >= len(_BIGINT):
+            return self._of_many_digits(found, token)
+        return found
+
+    def _of_many_digits(self, number: exp.Expr, token: Token) -> exp.Expr:
+        """A number with more digits than bigint has is numeric."""
+        whole, _, fraction = token.text.lower().partition(".")
+        if "e" in fraction or "e" in whole or int(whole + fraction) <= int(_BIGINT):
+            return number
+        size = max(len((whole + fraction).lstrip("0")), len(fraction) + 1)
+        text = self.place(exp.Literal(this=token.text, is_string=True), token)
+        spec = TypeSpec(this=DataType(TypeRoot.DECIMAL, size, len(fraction)))
+        return named(self.place(exp.Cast(this=text, to=spec), token), NO_NAME, weak=True) if size <= 38 else number
 
     def _text_of_type(self, token: Token) -> bool:
         """Whether a text in quotes follows the type that stands here."""

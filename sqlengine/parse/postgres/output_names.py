@@ -66,8 +66,6 @@ def _figured(tree: exp.Expr) -> tuple[str, bool]:
             return "exists", False
         case exp.Overlaps():
             return "overlaps", False
-        case exp.Boolean():
-            return "bool", True
         case TemporalLiteral():
             return {"TIMESTAMP_LTZ": "timestamptz"}.get(tree.kind, tree.kind.lower()), True
         case IntervalLiteral():

@@ -1,4 +1,4 @@
-"""Statements about the connection: transactions, settings, cursors, COPY.
+"""Statements about the connection: transactions, settings, cursors (`cursor_commands`), COPY (`copy_commands`).
 
 Each reader takes the tokens behind the first words, and gives what is to be done. `read` gives None for a statement that
 is none of these.
@@ -6,25 +6,35 @@ is none of these.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sqlengine.server.postgres.copy_commands import CopyFrom, CopyTo, read_copy
+from sqlengine.server.postgres.cursor_commands import Close, Declare, Fetch, read_close, read_declare, read_fetch
+from sqlengine.server.postgres.notices import Notice, missing
 from sqlengine.server.postgres.sqlstate import PgError
-from sqlengine.server.postgres.statements import Copying
 from sqlengine.server.postgres.words import Reader
 
 __all__ = [
-    "Begin", "Close", "Command", "Commit", "CopyFrom", "CopyTo", "Deallocate", "Declare", "Discard", "Fetch",
-    "Ignored", "Release", "Reset", "Rollback", "RollbackTo", "Savepoint", "Set", "Show", "read",
+    "Begin", "Command", "Commit", "Deallocate", "Discard", "Ignored", "Index", "Release", "Reset", "Rollback", "RollbackTo",
+    "Savepoint", "Set", "SetModes", "Show", "read",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Begin:
-    """BEGIN, START TRANSACTION."""
+    """BEGIN, START TRANSACTION. `reads_only`: None where the setting says it."""
 
     tag: str
+    reads_only: bool | None = None
+
+
+@dataclass(frozen=True)
+class SetModes:
+    """SET TRANSACTION, or of all transactions that follow (`session`)."""
+
+    session: bool
+    reads_only: bool | None
 
 
 @dataclass(frozen=True)
@@ -88,48 +98,10 @@ class Deallocate:
 
 
 @dataclass(frozen=True)
-class Declare:
-    """DECLARE name CURSOR FOR query; `offset`: where the query begins in the statement."""
+class Index:
+    """CREATE INDEX on a relation: accepted because clients send it."""
 
-    name: str
-    query: str
-    offset: int
-    hold: bool
-
-
-@dataclass(frozen=True)
-class Fetch:
-    """FETCH or MOVE; `count` None is ALL. `timeout`: seconds to wait for the first row of a subscription."""
-
-    name: str
-    count: int | None
-    moves: bool
-    timeout: str | None = None
-
-
-@dataclass(frozen=True)
-class Close:
-    """CLOSE; `name` None is ALL."""
-
-    name: str | None
-
-
-@dataclass(frozen=True)
-class CopyTo:
-    """COPY .. TO STDOUT of a query."""
-
-    query: str
-    offset: int
-    copying: Copying
-
-
-@dataclass(frozen=True)
-class CopyFrom:
-    """COPY table FROM STDIN. `columns`: empty for all."""
-
-    table: str
-    columns: tuple[str, ...]
-    copying: Copying
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -137,12 +109,12 @@ class Ignored:
     """A statement that means nothing here, and is accepted because clients send it."""
 
     tag: str
-    notice: str | None = None
+    notice: str | Notice | None = None
 
 
 Command = (
-    Begin | Commit | Rollback | Savepoint | Release | RollbackTo | Set | Reset | Show | Discard | Deallocate | Declare
-    | Fetch | Close | CopyTo | CopyFrom | Ignored
+    Begin | SetModes | Commit | Rollback | Savepoint | Release | RollbackTo | Set | Reset | Show | Discard | Deallocate | Declare
+    | Fetch | Close | CopyTo | CopyFrom | Index | Ignored
 )  # fmt: skip
 
 
@@ -169,18 +141,17 @@ def _begin(reader: Reader, _: Callable[[str], bool]) -> Command | None:
     if reader.accept("epoch"):
         return None
     reader.accept_any("work", "transaction")
-    _modes(reader)
-    return Begin("BEGIN")
+    return Begin("BEGIN", _modes(reader))
 
 
 def _start(reader: Reader, _: Callable[[str], bool]) -> Command:
     reader.expect("transaction")
-    _modes(reader)
-    return Begin("START TRANSACTION")
+    return Begin("START TRANSACTION", _modes(reader))
 
 
-def _modes(reader: Reader) -> None:
-    """Epochs are serializable, whatever weaker isolation is asked for."""
+def _modes(reader: Reader) -> bool | None:
+    """Whether it only reads; None where nothing is said. Epochs are serializable, whatever weaker isolation is asked for."""
+    reads_only = None
     while not reader.ended:
         reader.accept(",")
         if reader.accept("isolation", "level"):
@@ -191,13 +162,13 @@ def _modes(reader: Reader) -> None:
                 or reader.accept("read", "uncommitted")
             ):
                 raise reader.unexpected("an isolation level")
-        elif not (
-            reader.accept("read", "only")
-            or reader.accept("read", "write")
-            or reader.accept("not", "deferrable")
-            or reader.accept("deferrable")
-        ):
+        elif reader.accept("read", "only"):
+            reads_only = True
+        elif reader.accept("read", "write"):
+            reads_only = False
+        elif not (reader.accept("not", "deferrable") or reader.accept("deferrable")):
             raise reader.unexpected("a transaction mode")
+    return reads_only
 
 
 def _commit(reader: Reader, _: Callable[[str], bool]) -> Command | None:
@@ -224,14 +195,12 @@ def _release(reader: Reader, _: Callable[[str], bool]) -> Command:
     return Release(reader.name())
 
 
-def _set(reader: Reader, knows_setting: Callable[[str], bool]) -> Command | None:
+def _set(reader: Reader, _: Callable[[str], bool]) -> Command | None:
     if reader.accept("session", "characteristics", "as", "transaction"):
-        _modes(reader)
-        return Ignored("SET")
+        return SetModes(True, _modes(reader))
     scope = reader.accept_any("session", "local")
     if reader.accept("transaction"):
-        _modes(reader)
-        return Ignored("SET")
+        return SetModes(False, _modes(reader))
     if reader.accept("time", "zone"):
         word = "default" if reader.accept_any("local", "default") else reader.value()
         return Set("timezone", None if word == "default" else word, scope == "local")
@@ -243,7 +212,7 @@ def _set(reader: Reader, knows_setting: Callable[[str], bool]) -> Command | None
     if word is None or word.kind not in ("word", "quoted"):
         return None
     name = _dotted(reader)
-    if not (reader.accept("=") or reader.accept("to")) or not (knows_setting(name) or "." not in name):
+    if not (reader.accept("=") or reader.accept("to")):
         return None
     if reader.accept("default"):
         return Set(name, None, scope == "local")
@@ -296,143 +265,47 @@ def _deallocate(reader: Reader, _: Callable[[str], bool]) -> Command:
     return Deallocate(None if reader.accept("all") else reader.name())
 
 
-def _declare(reader: Reader, _: Callable[[str], bool]) -> Command:
-    name = reader.name()
-    while word := reader.accept_any("binary", "insensitive", "asensitive", "no", "scroll"):
-        if word == "binary":
-            raise PgError("0A000", "binary cursors are not supported", hint="ask for binary results in the protocol")
-    reader.expect("cursor")
-    hold = reader.accept("with", "hold")
-    reader.accept("without", "hold")
-    reader.expect("for")
-    query, offset = reader.rest()
-    return Declare(name, query, offset, hold)
-
-
-def _fetch(reader: Reader, _: Callable[[str], bool], moves: bool = False) -> Command:
-    count: int | None = 1
-    if reader.accept("all") or reader.accept("forward", "all"):
-        count = None
-    elif reader.accept_any("backward", "prior", "first", "last", "absolute", "relative"):
-        raise PgError("55000", "cursor can only scan forward", hint="FETCH FORWARD n")
-    else:
-        reader.accept_any("next", "forward")
-        word = reader.peek()
-        if word is not None and word.kind == "number":
-            count = int(reader.value())
-    reader.accept_any("from", "in")
-    name = reader.name()
-    timeout = None
-    if reader.accept("with"):
-        reader.expect("(")
-        reader.expect("timeout")
-        reader.accept("=")
-        timeout = reader.value()
-        reader.expect(")")
-    return Fetch(name, count, moves, timeout)
-
-
-def _move(reader: Reader, knows: Callable[[str], bool]) -> Command:
-    return _fetch(reader, knows, moves=True)
-
-
-def _close(reader: Reader, _: Callable[[str], bool]) -> Command:
-    return Close(None if reader.accept("all") else reader.name())
-
-
-def _copy(reader: Reader, _: Callable[[str], bool]) -> Command:
-    start = reader.peek()
-    if start is not None and start.value == "(" and start.kind == "other":
-        query = reader.parenthesized()
-        reader.expect("to", "stdout")
-        return CopyTo(query, start.end, _copy_options(reader))
-    table = _path(reader)
-    columns: tuple[str, ...] = ()
-    if reader.accept("("):
-        names = [reader.name()]
-        while reader.accept(","):
-            names.append(reader.name())
-        reader.expect(")")
-        columns = tuple(names)
-    if reader.accept("from"):
-        if not reader.accept("stdin"):
-            raise PgError(
-                "0A000", "COPY reads from STDIN only", hint="CREATE TABLE with 'connector' = 'filesystem' reads files"
-            )
-        return CopyFrom(table, columns, _copy_options(reader))
-    reader.expect("to")
-    if not reader.accept("stdout"):
-        raise PgError("0A000", "COPY writes to STDOUT only", hint="INSERT INTO a table with 'connector' = 'filesystem'")
-    chosen = ", ".join(map(_quoted, columns)) or "*"
-    return CopyTo(f"SELECT {chosen} FROM {table}", 0, _copy_options(reader))
-
-
-def _path(reader: Reader) -> str:
-    """A name of a table as the engine reads it."""
+def _create(reader: Reader, _: Callable[[str], bool]) -> Command | None:
+    """Indexes are made by themselves, for queries that need them."""
+    unique = reader.accept("unique")
+    if not reader.accept("index"):
+        return None
+    if unique:
+        raise PgError(
+            "0A000", "unique indexes are not supported", hint="ALTER TABLE .. ADD UNIQUE (..) makes a constraint"
+        )
+    reader.accept("concurrently")
+    reader.accept("if", "not", "exists")
+    if not reader.accept("on"):
+        reader.name()
+        reader.expect("on")
+    reader.accept("only")
     parts = [reader.name()]
     while reader.accept("."):
         parts.append(reader.name())
-    return ".".join(map(_quoted, parts))
+    reader.skip()
+    return Index(tuple(parts))
 
 
-def _quoted(name: str) -> str:
-    """In quotes where it needs them, so that both dialects read it."""
-    if re.fullmatch(r"[a-z_][a-z0-9_]*", name):
-        return name
-    return '"' + name.replace('"', '""') + '"'
+def _drop(reader: Reader, _: Callable[[str], bool]) -> Command | None:
+    if not reader.accept("index"):
+        return None
+    reader.accept("concurrently")
+    if_exists = reader.accept("if", "exists")
+    name = _dotted(reader)
+    while reader.accept(","):
+        _dotted(reader)
+    reader.accept_any("cascade", "restrict")
+    if not if_exists:
+        raise PgError("42704", f'index "{name}" does not exist', hint="indexes come and go by themselves")
+    return Ignored("DROP INDEX", missing("index", name))
 
 
-def _copy_options(reader: Reader) -> Copying:
-    given: dict[str, str | bool] = {}
-    reader.accept("with")
-    if reader.accept("("):
-        while True:
-            key = reader.name()
-            word = reader.peek()
-            if word is not None and word.value == "(" and word.kind == "other":
-                given[key] = reader.parenthesized()
-            else:
-                given[key] = (
-                    True if word is not None and word.value in (",", ")") and word.kind == "other" else reader.value()
-                )
-            if not reader.accept(","):
-                break
-        reader.expect(")")
-    while not reader.ended:
-        if reader.accept_any("binary"):
-            given["format"] = "binary"
-        elif reader.accept("csv"):
-            given["format"] = "csv"
-        elif reader.accept("header"):
-            given["header"] = True
-        elif key := reader.accept_any("delimiter", "null", "quote"):
-            reader.accept("as")
-            given[key] = reader.value()
-        else:
-            raise reader.unexpected("an option of COPY")
-    return _copying(given)
-
-
-def _copying(given: dict[str, str | bool]) -> Copying:
-    known = {"format", "delimiter", "null", "header", "quote", "encoding", "freeze"}
-    for key in given:
-        if key not in known:
-            raise PgError("42601", f'option "{key}" not recognized', hint=f"they are: {', '.join(sorted(known))}")
-    format_ = str(given.get("format", "text")).lower()
-    if format_ not in ("text", "csv", "binary"):
-        raise PgError("22023", f'COPY format "{format_}" not recognized', hint="it is text, csv or binary")
-    csv = format_ == "csv"
-    delimiter = str(given.get("delimiter", "," if csv else "\t"))
-    if len(delimiter.encode()) != 1 or delimiter in "\r\n\\." or re.fullmatch("[a-z0-9]", delimiter):
-        raise PgError("0A000", "COPY delimiter must be a single one-byte character, no letter, digit or line end")
-    header = given.get("header", False)
-    return Copying(
-        format_,
-        delimiter,
-        str(given.get("null", "" if csv else "\\N")),
-        str(given.get("quote", '"')),
-        header is True or str(header).lower() in ("true", "on", "1", "match"),
-    )
+def _prepare(reader: Reader, _: Callable[[str], bool]) -> Command | None:
+    """PREPARE of a statement is the engine's."""
+    if reader.accept("transaction"):
+        raise PgError("55000", "prepared transactions are disabled", hint="COMMIT ends a transaction in one phase")
+    return None
 
 
 def _listen(reader: Reader, _: Callable[[str], bool]) -> Command:
@@ -455,6 +328,14 @@ def _lock(reader: Reader, _: Callable[[str], bool]) -> Command:
 def _vacuum(reader: Reader, _: Callable[[str], bool]) -> Command:
     reader.skip()
     return Ignored("VACUUM")
+
+
+def _analyze(reader: Reader, _: Callable[[str], bool]) -> Command | None:
+    """ANALYZE TABLE is the engine's."""
+    if reader.accept("table"):
+        return None
+    reader.skip()
+    return Ignored("ANALYZE")
 
 
 def _comment(reader: Reader, _: Callable[[str], bool]) -> Command | None:
@@ -480,15 +361,20 @@ _READERS: dict[str, Callable[[Reader, Callable[[str], bool]], Command | None]] =
     "show": _show,
     "discard": _discard,
     "deallocate": _deallocate,
-    "declare": _declare,
-    "fetch": _fetch,
-    "move": _move,
-    "close": _close,
-    "copy": _copy,
+    "declare": lambda reader, _: read_declare(reader),
+    "fetch": lambda reader, _: read_fetch(reader),
+    "move": lambda reader, _: read_fetch(reader, moves=True),
+    "close": lambda reader, _: read_close(reader),
+    "copy": lambda reader, _: read_copy(reader),
     "listen": _listen,
     "unlisten": _listen,
     "notify": _listen,
     "lock": _lock,
+    "create": _create,
+    "drop": _drop,
+    "prepare": _prepare,
     "vacuum": _vacuum,
+    "analyze": _analyze,
+    "checkpoint": lambda reader, _: Ignored("CHECKPOINT"),
     "comment": _comment,
 }

@@ -20,12 +20,13 @@ from sqlengine.server.postgres.copy_in import take_copy
 from sqlengine.server.postgres.copying import BINARY_END, BINARY_SIGNATURE, copy_header
 from sqlengine.server.postgres.encoding import formats_for
 from sqlengine.server.postgres.engine import EngineStatement
+from sqlengine.server.postgres.notices import Notice, is_wanted, notice_fields
 from sqlengine.server.postgres.parameter_values import from_wire, type_by_oid
 from sqlengine.server.postgres.portal import Portal
 from sqlengine.server.postgres.quick import QuickLookups
 from sqlengine.server.postgres.sending import Form, follow
 from sqlengine.server.postgres.session import ClientSession, Named
-from sqlengine.server.postgres.sqlstate import PgError, error_fields, notice_fields
+from sqlengine.server.postgres.sqlstate import PgError, error_fields
 from sqlengine.server.postgres.statements import Outcome, Piece, Statement
 from sqlengine.server.postgres.subscribing import Subscription, too_slow
 from sqlengine.server.postgres.types import TYPES, Described
@@ -145,9 +146,12 @@ class Connection:
             _log.failure(f"connection {self.number}", error)
         self._wire.send(m.error_or_notice(b"E", error_fields(error, offset, severity=severity)))
 
-    def _tell_notices(self, notices: Sequence[str]) -> None:
-        for notice in notices:
-            self._wire.send(m.error_or_notice(b"N", notice_fields(notice)))
+    def _tell_notices(self, notices: Sequence[str | Notice]) -> None:
+        least = self.session.settings.get("client_min_messages") if notices else ""
+        for told in notices:
+            notice = told if isinstance(told, Notice) else Notice(told)
+            if is_wanted(notice, least):
+                self._wire.send(m.error_or_notice(b"N", notice_fields(notice)))
 
     # --- messages
 
@@ -216,8 +220,7 @@ class Connection:
 
     def _read_and_run(self, text: str) -> Outcome:
         statement = self.session.read(text)
-        if not statement.in_failed_transaction:
-            self.session.transaction.check()
+        self.session.check(statement)
         if statement.parameters:
             raise PgError("42P02", "there is no parameter $1", hint="parameters are values of the extended protocol")
         return statement.run(())
@@ -288,7 +291,7 @@ class Connection:
         if parts:
             offset, part = parts[0]
             try:
-                statement = await self._in_thread(lambda: session.run(lambda: session.read(part)))
+                statement = await self._in_thread(lambda: session.run(lambda: session.read(part, given)))
             except SqlEngineError as error:
                 error.span = error.span if error.span is None else error.span.shift(offset)
                 raise
@@ -376,8 +379,7 @@ class Connection:
             if statement is None:
                 self._wire.send(m.message(b"I"))
                 return
-            if not statement.in_failed_transaction:
-                session.transaction.check()
+            session.check(statement)
             outcome = await self._in_thread(lambda: session.run(lambda: self._run_and_learn(named, statement, values)))
             portal = session.portals[name] = Portal(outcome)
         await self._deliver(portal, most if most > 0 else None, self._formats.get(name, ()), 0, described=True)

@@ -12,9 +12,13 @@ from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.server.postgres import commands as c
-from sqlengine.server.postgres.copying import CopyReader
+from sqlengine.server.postgres.copy_commands import CopyFrom, CopyTo
+from sqlengine.server.postgres.copying import CopyReader, checked_columns
+from sqlengine.server.postgres.cursor_commands import Close, Declare, Fetch
+from sqlengine.server.postgres.cursors import Cursor
+from sqlengine.server.postgres.notices import Notice
 from sqlengine.server.postgres.parameter_values import from_wire
-from sqlengine.server.postgres.portal import Portal, Pump
+from sqlengine.server.postgres.portal import Pump
 from sqlengine.server.postgres.settings import milliseconds
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import Outcome, Statement, rows_outcome
@@ -39,7 +43,7 @@ class ConnectionStatement:
 
     parameters: Sequence[PgType | None] = ()
 
-    def __init__(self, session: ClientSession, command: c.Command) -> None:
+    def __init__(self, session: ClientSession, command: c.Command, given: Sequence[PgType | None] = ()) -> None:
         self._session = session
         self._command = command
         self._inner: Statement | None = None
@@ -48,17 +52,22 @@ class ConnectionStatement:
             case c.Show(name=None):
                 self.columns = [Described(n, TYPES["text"]) for n in ("name", "setting", "description")]
             case c.Show(name=str() as name):
-                self.columns = [Described(name, TYPES["text"])]
-            case c.Fetch(name=name, moves=False) if session.transaction.state != b"E":
+                self.columns = [Described(session.settings.shown_name(name), TYPES["text"])]
+            case Fetch(name=name, moves=False) if session.transaction.state != b"E":
                 self.columns = session.cursor(name).outcome.columns
-            case c.CopyTo(query=query, offset=offset) if session.transaction.state != b"E":
-                self._inner = session.read_inner(query, offset)
-            case c.Declare(query=query, offset=offset) if session.transaction.state != b"E":
-                self._inner = session.read_inner(query, offset)
+            case CopyTo(query=query, offset=offset) if session.transaction.state != b"E":
+                self._inner = session.read_inner(query, offset, given)
+            case Declare(query=query, offset=offset) if session.transaction.state != b"E":
+                self._inner = session.read_inner(query, offset, given)
             case _:
                 pass
         if self._inner is not None:
             self.parameters = self._inner.parameters
+
+    @property
+    def writes(self) -> str | None:
+        """See `Statement`."""
+        return "COPY FROM" if isinstance(self._command, CopyFrom) else None
 
     @property
     def in_failed_transaction(self) -> bool:
@@ -69,8 +78,13 @@ class ConnectionStatement:
         """See `Statement`."""
         session, transaction = self._session, self._session.transaction
         match self._command:
-            case c.Begin(tag=tag):
-                return _done(tag, transaction.begin())
+            case c.Begin(tag=tag, reads_only=reads_only):
+                warning = transaction.begin()
+                if warning is None:
+                    session.say_reads_only(reads_only)
+                return _done(tag, warning)
+            case c.SetModes(session=of_session, reads_only=reads_only):
+                return _done("SET", session.set_modes(of_session, reads_only))
             case c.Commit():
                 session.close_cursors()
                 return _done(*transaction.commit())
@@ -101,22 +115,27 @@ class ConnectionStatement:
             case c.Deallocate(name=name):
                 session.deallocate(name)
                 return _done("DEALLOCATE ALL" if name is None else "DEALLOCATE")
-            case c.Declare() as command:
+            case Declare() as command:
                 return self._declare(command, values)
-            case c.Fetch() as command:
+            case Fetch() as command:
                 return self._fetch(command)
-            case c.Close(name=name):
+            case Close(name=name):
                 session.close_cursor(name)
                 return _done("CLOSE CURSOR ALL" if name is None else "CLOSE CURSOR")
-            case c.CopyTo(copying=copying):
+            case CopyTo(copying=copying):
                 assert self._inner is not None
                 outcome = self._inner.run(values)
                 if outcome.columns is None:
                     raise PgError("0A000", "COPY writes the rows of a query")
+                checked_columns(copying.force_quote, [column.name for column in outcome.columns])
                 outcome.copy_out, outcome.tag = copying, lambda count: f"COPY {count}"
                 return outcome
-            case c.CopyFrom() as command:
+            case CopyFrom() as command:
                 return _copy_in(session, command)
+            case c.Index(path=path):
+                session.environment.session.catalogs.get(path)
+                told = "the index is not kept: rows are found by indexes that are made when queries need them"
+                return _done("CREATE INDEX", Notice(told, "NOTICE", "00000"))
             case c.Ignored(tag=tag, notice=notice):
                 return _done(tag, notice)
 
@@ -136,30 +155,33 @@ class ConnectionStatement:
         if outcome.columns is None:
             raise PgError("42P11", "a cursor is for a query")
         if isinstance(outcome.pieces, Subscription):
+            if command.scrolls:
+                raise PgError("0A000", "a cursor of a subscription goes forward", hint="leave SCROLL out")
             outcome.pieces = Pump(iter(outcome.pieces))
-        self._session.keep_cursor(command.name, Portal(outcome))
+        self._session.keep_cursor(command.name, Cursor(outcome, scrolls=command.scrolls))
         return _done("DECLARE CURSOR")
 
-    def _fetch(self, command: c.Fetch) -> Outcome:
-        portal = self._session.cursor(command.name)
-        pump = portal.outcome.pieces
+    def _fetch(self, command: Fetch) -> Outcome:
+        cursor = self._session.cursor(command.name)
+        pump = cursor.outcome.pieces
         if isinstance(pump, Pump):
             pump.wait_until(None if command.timeout is None else _seconds(command.timeout))
+        pieces = cursor.fetch(command.direction, command.count)
         if command.moves:
-            count = sum(len(piece[0]) for piece in portal.take(command.count))
+            count = sum(len(piece[0]) for piece in pieces)
             return _done(f"MOVE {count}")
-        return Outcome(lambda count: f"FETCH {count}", portal.outcome.columns, portal.take(command.count))
+        return Outcome(lambda count: f"FETCH {count}", cursor.outcome.columns, pieces)
 
 
 def _seconds(timeout: str) -> float:
     return milliseconds(timeout) / 1000
 
 
-def _done(tag: str, warning: str | None = None) -> Outcome:
+def _done(tag: str, warning: str | Notice | None = None) -> Outcome:
     return Outcome(lambda _: tag, notices=() if warning is None else (warning,))
 
 
-def _copy_in(session: ClientSession, command: c.CopyFrom) -> Outcome:
+def _copy_in(session: ClientSession, command: CopyFrom) -> Outcome:
     """Rows from the client into a table: all of them, or none."""
     environment = session.environment
     table = with_back_ticks(command.table)
@@ -177,6 +199,8 @@ def _copy_in(session: ClientSession, command: c.CopyFrom) -> Outcome:
     for name in names:
         if name not in schema.names:
             raise PgError("42703", f'column "{name}" of relation "{found.path.name}" does not exist')
+    for forced in (command.copying.force_not_null, command.copying.force_null):
+        checked_columns(forced, names)
     chosen = [schema[schema.index_of(name)] for name in names]
     columns = columns_of(type(schema)(tuple(chosen)))
     reader = CopyReader(columns, command.copying)

@@ -6,6 +6,7 @@ format, and the binary format on its way in, is read value by value.
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 import struct
@@ -25,14 +26,34 @@ from sqlengine.server.postgres.statements import Copying, Piece
 from sqlengine.server.postgres.text_values import in_text
 from sqlengine.server.postgres.types import Described
 
-__all__ = ["BINARY_END", "BINARY_SIGNATURE", "CopyReader", "copy_header", "copy_piece", "first_binary_piece"]
+__all__ = [
+    "BINARY_END",
+    "BINARY_SIGNATURE",
+    "CopyReader",
+    "checked_columns",
+    "copy_header",
+    "copy_piece",
+    "first_binary_piece",
+]
 
 BINARY_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
 BINARY_END = b"\xff\xff"
 _ESCAPED = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_MARK = re.compile(rb"^\\\.\r?$", re.MULTILINE)
 _CHUNK = 4 * 1024 * 1024
 """So many bytes of lines are read at once."""
+
+
+def checked_columns(given: Sequence[str], names: Sequence[str]) -> None:
+    """Raise PgError 42P10 for columns of an option of COPY that are none of its columns."""
+    for name in given:
+        if name != "*" and name not in names:
+            raise PgError("42P10", f'column "{name}" of an option is not copied by COPY')
+
+
+def _are_meant(given: Sequence[str], name: str) -> bool:
+    return name in given or "*" in given
 
 
 def copy_header(columns: Sequence[Described], copying: Copying) -> bytes:
@@ -45,7 +66,9 @@ def copy_header(columns: Sequence[Described], copying: Copying) -> bytes:
 
 def _csv_field(text: str, copying: Copying) -> str:
     if any(c in text for c in (copying.delimiter, copying.quote, "\n", "\r")):
-        return copying.quote + text.replace(copying.quote, copying.quote * 2) + copying.quote
+        if copying.escape != copying.quote:
+            text = text.replace(copying.escape, copying.escape * 2)
+        return copying.quote + text.replace(copying.quote, copying.escape + copying.quote) + copying.quote
     return text
 
 
@@ -62,8 +85,11 @@ def copy_piece(piece: Piece, columns: Sequence[Described], copying: Copying, tim
     if copying.format == "binary":
         return framed([in_binary(c, d.type) for c, d in zip(piece, columns, strict=True)], rows, b"d")
     texts = [in_text(c, d.type, time_zone).cast(pa.string()) for c, d in zip(piece, columns, strict=True)]
-    make = _csv_texts if copying.format == "csv" else _escaped_texts
-    values = [make(text, copying).cast(pa.binary()) for text in texts]
+    if copying.format == "csv":
+        made = [_csv_texts(t, copying, _are_meant(copying.force_quote, d.name)) for t, d in zip(texts, columns)]
+    else:
+        made = [_escaped_texts(text, copying) for text in texts]
+    values = [text.cast(pa.binary()) for text in made]
     return delimited(values, rows, b"d", copying.delimiter.encode())
 
 
@@ -86,13 +112,17 @@ def _bytes_of(texts: pa.Array) -> bytes:
     return bytes(memoryview(data)[int(ends[texts.offset]) : int(ends[texts.offset + len(texts)])])
 
 
-def _csv_texts(texts: pa.Array, copying: Copying) -> pa.Array:
-    """In quotes where a value has a delimiter, a quote or a line end, or reads like NULL."""
-    quote = copying.quote
-    special = "[" + re.escape(copying.delimiter + quote) + "\r\n]"
-    odd = pc.or_(pc.match_substring_regex(texts, special), pc.equal(texts, copying.null))
-    quoted = pc.binary_join_element_wise(quote, pc.replace_substring(texts, quote, quote * 2), quote, "")
-    return pc.fill_null(pc.if_else(odd, quoted, texts), copying.null)
+def _csv_texts(texts: pa.Array, copying: Copying, always: bool) -> pa.Array:
+    """In quotes where a value has a delimiter, a quote or a line end, or reads like NULL; `always`: all but NULL."""
+    quote, escape = copying.quote, copying.escape
+    escaped = texts if escape == quote else pc.replace_substring(texts, escape, escape * 2)
+    quoted = pc.binary_join_element_wise(quote, pc.replace_substring(escaped, quote, escape + quote), quote, "")
+    if not always:
+        special = "[" + re.escape(copying.delimiter + quote) + "\r\n]"
+        odd = pc.or_(pc.match_substring_regex(texts, special), pc.equal(texts, copying.null))
+        odd = pc.or_(odd, pc.equal(texts, "\\."))
+        quoted = pc.if_else(odd, quoted, texts)
+    return pc.fill_null(quoted, copying.null)
 
 
 class CopyReader:
@@ -142,32 +172,62 @@ class CopyReader:
         return end
 
     def _lines(self, lines: bytes) -> list[pa.Array] | None:
+        is_csv = self._copying.format == "csv"
         if self._header_due and lines:
             self._header_due = False
-            lines = lines.partition(b"\n")[2]
-        if self._copying.format == "text":
-            lines = self._until_mark(lines)
+            header, _, lines = lines.partition(b"\n")
+            if self._copying.matches:
+                self._match(header.decode().removesuffix("\r"))
+        lines = self._until_mark(lines, self._copying.quote.encode() if is_csv else None)
         if not lines:
             return None
-        if self._copying.format == "text" and b"\\" in lines.replace(self._copying.null.encode(), b""):
+        if not is_csv and b"\\" in lines.replace(self._copying.null.encode(), b""):
             return self._escaped(lines)
-        return self._plain(lines)
+        found = self._plain(lines)
+        return [self._forced(column, d.name) for column, d in zip(found, self._columns)] if is_csv else found
 
-    def _until_mark(self, lines: bytes) -> bytes:
-        r"""A line `\.` ends the rows."""
+    def _match(self, header: str) -> None:
+        """Raise PgError 22P04 for a header with other names than those of the columns."""
+        copying = self._copying
+        if copying.format == "csv":
+            rows = csv.reader([header], delimiter=copying.delimiter, quotechar=copying.quote)
+            names = next(rows, [])
+        else:
+            names = header.split(copying.delimiter)
+        wanted = [column.name for column in self._columns]
+        if len(names) != len(wanted):
+            raise PgError("22P04", f"wrong number of fields in header line: got {len(names)}, expected {len(wanted)}")
+        for number, (name, column) in enumerate(zip(names, wanted, strict=True), 1):
+            if name != column:
+                message = f'column name mismatch in header line field {number}: got "{name}", expected "{column}"'
+                raise PgError("22P04", message)
+
+    def _forced(self, texts: pa.Array, name: str) -> pa.Array:
+        """The values of a column, of which options say what NULL is."""
+        copying = self._copying
+        if _are_meant(copying.force_not_null, name):
+            texts = pc.fill_null(texts, copying.null)
+        if _are_meant(copying.force_null, name):
+            texts = pc.if_else(pc.equal(texts, copying.null), pa.scalar(None, pa.string()), texts)
+        return texts
+
+    def _until_mark(self, lines: bytes, quote: bytes | None) -> bytes:
+        r"""A line `\.` ends the rows; one within quotes of CSV does not. (psql sends it also with CSV.)"""
         if self._ended:
             return b""
-        if lines.startswith(b"\\.") or b"\n\\." in lines:
-            self._ended = True
-            return lines[: 0 if lines.startswith(b"\\.") else lines.index(b"\n\\.") + 1]
+        for mark in _MARK.finditer(lines):
+            if quote is None or lines.count(quote, 0, mark.start()) % 2 == 0:
+                self._ended = True
+                return lines[: mark.start()]
         return lines
 
     def _plain(self, lines: bytes) -> list[pa.Array]:
         copying = self._copying
-        csv = copying.format == "csv"
+        is_csv = copying.format == "csv"
+        escape: str | bool = copying.escape if is_csv and copying.escape != copying.quote else False
         names = [str(i) for i in range(len(self._columns))]
         broken: list[pacsv.InvalidRow] = []
-        if len(names) == 1 and not csv:
+        if len(names) == 1 and not is_csv:
             texts = pa.array(lines.decode().removesuffix("\n").split("\n"), pa.string())
             self._rows += len(texts)
             return [pc.if_else(pc.equal(texts, copying.null), pa.scalar(None, pa.string()), texts)]
@@ -179,9 +239,10 @@ class CopyReader:
                 ),
                 parse_options=pacsv.ParseOptions(
                     delimiter=copying.delimiter,
-                    quote_char=copying.quote if csv else False,
-                    double_quote=csv,
-                    newlines_in_values=csv,
+                    quote_char=copying.quote if is_csv else False,
+                    double_quote=is_csv and not escape,
+                    escape_char=escape,
+                    newlines_in_values=is_csv,
                     ignore_empty_lines=False,
                     invalid_row_handler=lambda row: broken.append(row) or "error",
                 ),

@@ -10,6 +10,7 @@ from typing import Any
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
+from sqlengine.server.postgres.notices import Notice, missing
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import Outcome
 from sqlengine.server.postgres.types import Described, PgType
@@ -117,6 +118,7 @@ class DefinitionStatement:
     def __init__(self, environment: TableEnvironment, asked: _Rename | _Drop | _Refresh) -> None:
         self._environment = environment
         self._asked = asked
+        self.writes = "DROP" if isinstance(asked, _Drop) else "ALTER" if isinstance(asked, _Rename) else "REFRESH"
 
     def run(self, values: Sequence[Any]) -> Outcome:
         """See `Statement`."""
@@ -148,19 +150,23 @@ class DefinitionStatement:
 
     def _drop(self, drop: _Drop) -> Outcome:
         kind = drop.kind
-        notices: list[str] = []
+        notices: list[Notice] = []
+        way = "CASCADE" if drop.cascades else "RESTRICT"
         for path in drop.paths:
             if kind == "SCHEMA":
-                self._execute(f"DROP DATABASE {'IF EXISTS ' if drop.if_exists else ''}{_sql(path)} CASCADE")
+                if drop.if_exists and not self._has_schema(path):
+                    notices.append(missing("schema", path[-1]))
+                self._execute(f"DROP DATABASE {'IF EXISTS ' if drop.if_exists else ''}{_sql(path)} {way}")
                 continue
             found = self._find(path)
             if found is None and drop.if_exists:
-                notices.append(f'{kind.lower()} "{path[-1]}" does not exist, skipping')
+                notices.append(missing(kind.lower(), path[-1]))
                 continue
             found = found or self._get(path)
             if drop.cascades:
                 for reader in self._readers(found):
-                    notices.append(f"drop cascades to {_word(reader).lower()} {reader.path.name}")
+                    told = f"drop cascades to {_word(reader).lower()} {reader.path.name}"
+                    notices.append(Notice(told, "NOTICE", "00000"))
                     self._execute(f"DROP {_word(reader)} {_sql(reader.path.parts)}")
             self._execute(f"DROP {kind} {_sql(found.path.parts)}")
         return Outcome(lambda _: f"DROP {kind}", notices=notices)
@@ -179,6 +185,10 @@ class DefinitionStatement:
     def _find(self, path: Path) -> CatalogObject | None:
         catalogs = self._environment.session.catalogs
         return catalogs.find(catalogs.qualify(path))
+
+    def _has_schema(self, path: Path) -> bool:
+        catalogs = self._environment.session.catalogs
+        return path[-1] in catalogs.seen_databases(path[0] if len(path) > 1 else catalogs.current_catalog)
 
     def _get(self, path: Path) -> CatalogObject:
         return self._environment.session.catalogs.get(path)

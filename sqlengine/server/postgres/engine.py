@@ -21,12 +21,13 @@ from sqlengine.api.result import Result
 from sqlengine.database.session import RUNTIME_MODE
 from sqlengine.options.dialect import DIALECT, POSTGRES
 from sqlengine.parameters.point_lookup import PointLookup, point_lookup
-from sqlengine.parameters.statement import PreparedStatement, newest_plan
+from sqlengine.parameters.statement import PreparedStatement, mismatch_of, newest_plan
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.server.postgres.notices import Notice, skipping
 from sqlengine.server.postgres.statements import PIECE, Outcome, Piece
-from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of, type_of
+from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of, told_type, type_of
 from sqlengine.server.postgres.words import scan
 
 __all__ = ["EngineStatement", "carried", "dialect_of", "spoken"]
@@ -35,6 +36,12 @@ T = TypeVar("T")
 
 _PREPARED = (st.QueryStatement, st.Insert, st.Update, st.Delete, st.Call)
 _SHOWN_AT_ONCE = (st.Show, st.Describe, st.Explain)
+_DEFINING = (
+    ddl.CreateTable, ddl.AlterTable, st.CreateView, st.CreateMaterializedView, st.CreateDatabase, st.DropTable, st.DropView,
+    st.DropMaterializedView, st.DropDatabase, st.Truncate,
+)  # fmt: skip
+_PLAN = (Described("QUERY PLAN", TYPES["text"]),)
+"""PostgreSQL tells a plan line by line."""
 _JSON = (TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW)
 
 
@@ -60,12 +67,13 @@ class EngineStatement:
 
     Args:
         text: the statement alone.
+        given: the types that the client says its parameters have.
     Raises what parsing and binding it raise.
     """
 
     in_failed_transaction = False
 
-    def __init__(self, environment: TableEnvironment, text: str) -> None:
+    def __init__(self, environment: TableEnvironment, text: str, given: Sequence[PgType | None] = ()) -> None:
         self._environment = environment
         self._text = text
         self._parsed = parse_statement(text, dialect_of(environment.session.options))
@@ -75,10 +83,17 @@ class EngineStatement:
         self.columns: Sequence[Described] | None = None
         self._mode = "batch" if isinstance(self._parsed, st.QueryStatement) else None
         if isinstance(self._parsed, _PREPARED):
-            self._prepared = self._spoken(lambda: environment.prepare(self._text))
+            types = [told_type(type_) for type_ in given]
+            self._prepared = self._spoken(lambda: environment.prepare(self._text, types))
             self.parameters = [None if t is None else type_of(t) for t in self._prepared.parameter_types]
             if self._prepared.schema is not None:
-                self.columns = _under_their_names(columns_of(self._prepared.schema), self._parsed)
+                columns = columns_of(self._prepared.schema)
+                if TYPES["numeric"] in given:
+                    # Each value has digits of its own.
+                    columns = tuple(replace(c, modifier=-1) if c.type is TYPES["numeric"] else c for c in columns)
+                self.columns = _under_their_names(columns, self._parsed)
+            elif self.is_query and (mismatch := mismatch_of(self._prepared)) is not None:
+                raise mismatch
         elif isinstance(self._parsed, st.ExecutePrepared):
             found = environment.session.prepared.get(self._parsed.name.text)
             self._mode = "batch" if found is not None and isinstance(found.statement, st.QueryStatement) else None
@@ -87,12 +102,23 @@ class EngineStatement:
         elif isinstance(self._parsed, _SHOWN_AT_ONCE):
             # They change nothing, and only their answer tells its columns.
             self._shown = self._spoken(lambda: environment.execute_sql(text))
-            self.columns = columns_of(self._shown.schema)
+            self.columns = _PLAN if isinstance(self._parsed, st.Explain) else columns_of(self._shown.schema)
 
     @property
     def defines(self) -> bool:
         """Whether it changes definitions, which take effect at once and stay when a transaction is rolled back."""
         return not isinstance(self._parsed, (*_PREPARED, *_SHOWN_AT_ONCE, st.Set, st.Reset))
+
+    @property
+    def writes(self) -> str | None:
+        """See `Statement`. Temporary things may be made."""
+        parsed = self._parsed
+        if isinstance(parsed, st.ExecutePrepared):
+            found = self._environment.session.prepared.get(parsed.name.text)
+            parsed = parsed if found is None else found.statement
+        if getattr(parsed, "temporary", False) or not isinstance(parsed, (st.Insert, st.Update, st.Delete, *_DEFINING)):
+            return None
+        return _words_of_tag(parsed.text)
 
     @property
     def is_query(self) -> bool:
@@ -107,6 +133,7 @@ class EngineStatement:
     def run(self, values: Sequence[Any]) -> Outcome:
         """See `Statement`."""
         prepared = self._prepared
+        skipped = None if prepared is not None else skipping(self._parsed, self._environment.session.catalogs)
         if prepared is not None:
             given = list(values) if values or prepared.parameters else None
             result = self._spoken(lambda: prepared.execute(given))
@@ -114,7 +141,12 @@ class EngineStatement:
             result, self._shown = self._shown, None
         else:
             result = self._spoken(lambda: self._environment.execute_sql(self._text))
-        notices = [str(warning) for warning in result.warnings]
+        notices: list[str | Notice] = [str(warning) for warning in result.warnings]
+        if skipped is not None:
+            notices.append(skipped)
+        if isinstance(self._parsed, st.Explain):
+            lines = [line for row in result.folded().column(0).to_pylist() for line in str(row).split("\n")]
+            return Outcome(lambda _: "EXPLAIN", _PLAN, [[pa.array(lines, pa.string())]], notices)
         if self.columns is not None or isinstance(self._parsed, _SHOWN_AT_ONCE):
             columns = columns_of(result.schema) if self._prepared is None else self.columns
             return Outcome(self._tag(), columns, _final_rows(result), notices, result.cancel)
@@ -183,7 +215,7 @@ def _words_of_tag(text: str) -> str:
     words = [w.value.upper() for w in list(scan(text))[:6] if w.kind == "word"]
     words = [w for w in words if w not in ("OR", "REPLACE", "TEMPORARY", "TEMP", "RECURSIVE")] or ["OK"]
     if words[0] not in ("CREATE", "DROP", "ALTER"):
-        return words[0]
+        return "TRUNCATE TABLE" if words[0] == "TRUNCATE" else words[0]
     return " ".join(words[: 3 if words[1:2] == ["MATERIALIZED"] else 2])
 
 

@@ -32,6 +32,7 @@ class ReplicateStatement:
     """The rows of a cut are its bodies (`sqlengine/database/folder/changes.py`), of which the last one is `complete`."""
 
     in_failed_transaction = False
+    writes: str | None = None
     parameters: Sequence[PgType | None] = ()
     columns: Sequence[Described] | None = _COLUMNS
 

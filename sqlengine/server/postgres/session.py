@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from runtime.core.cancellation import Cancellation
@@ -16,6 +16,7 @@ from sqlengine.server.feeds import Feeds
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.commands import read as read_command
 from sqlengine.server.postgres.connection_statements import ConnectionStatement
+from sqlengine.server.postgres.cursors import Cursor
 from sqlengine.server.postgres.definitions import read_definition
 from sqlengine.server.postgres.engine import EngineStatement
 from sqlengine.server.postgres.portal import Portal
@@ -83,7 +84,7 @@ class ClientSession:
         """Whether an error was told and messages are passed over until Sync."""
         self._catalogues = catalogues
         self._feeds = feeds
-        self._cursors: dict[str, Portal] = {}
+        self._cursors: dict[str, Cursor] = {}
         self._running = threading.Lock()
         self._cancellation: Cancellation | None = None
         self._stop: Callable[[], object] | None = None
@@ -93,11 +94,12 @@ class ClientSession:
 
     # --- statements
 
-    def read(self, text: str) -> Statement:
-        """A statement, by whoever answers it. Raises what reading it raises."""
+    def read(self, text: str, given: Sequence[PgType | None] = ()) -> Statement:
+        """A statement, by whoever answers it. `given`: the types that the client says its parameters have. Raises what
+        reading it raises."""
         command = read_command(text, self.settings.knows)
         if command is not None:
-            return ConnectionStatement(self, command)
+            return ConnectionStatement(self, command, given)
         self.transaction.check()
         following = ReplicateStatement.read(
             self.environment, self._feeds, text, self.client
@@ -107,20 +109,27 @@ class ClientSession:
         catalogue = self._catalogues.statement(text, self)
         if catalogue is not None:
             return catalogue
-        statement = read_definition(self.environment, text) or EngineStatement(self.environment, text)
+        statement = read_definition(self.environment, text) or EngineStatement(self.environment, text, given)
         if statement.defines:
             self.transaction.defined = True
         return statement
 
-    def read_inner(self, text: str, offset: int) -> Statement:
+    def read_inner(self, text: str, offset: int, given: Sequence[PgType | None] = ()) -> Statement:
         """A statement inside another one; places in errors count from the outer one."""
         try:
-            return self.read(text)
+            return self.read(text, given)
         except Exception as error:
             span = getattr(error, "span", None)
             if span is not None:
                 error.span = span.shift(offset)  # type: ignore[attr-defined]
             raise
+
+    def check(self, statement: Statement) -> None:
+        """Raise PgError 25P02 or 25006 for one that the transaction cannot have."""
+        if not statement.in_failed_transaction:
+            self.transaction.check()
+        if statement.writes is not None and self._reads_only:
+            raise PgError("25006", f"cannot execute {statement.writes} in a read-only transaction")
 
     def remember(self, text: Any, named: Named) -> None:
         """A query was read: it may come again."""
@@ -129,6 +138,29 @@ class ClientSession:
         self.recent[text] = named
 
     # --- settings
+
+    @property
+    def _reads_only(self) -> bool:
+        of_session = self.transaction.state == b"I"
+        name = "default_transaction_read_only" if of_session else "transaction_read_only"
+        return self.settings.get(name).lower() in ("on", "true", "yes", "1")
+
+    def say_reads_only(self, value: bool | None) -> None:
+        """Whether the transaction at hand only reads; None: as the session says."""
+        default = self.settings.get("default_transaction_read_only")
+        self.settings.set("transaction_read_only", default if value is None else "on" if value else "off")
+
+    def set_modes(self, of_session: bool, reads_only: bool | None) -> str | None:
+        """SET TRANSACTION, or what all transactions of the session are; a warning."""
+        if of_session:
+            if reads_only is not None:
+                self.settings.set("default_transaction_read_only", "on" if reads_only else "off")
+            return None
+        if self.transaction.state == b"I":
+            return "SET TRANSACTION can only be used in transaction blocks"
+        if reads_only is not None:
+            self.say_reads_only(reads_only)
+        return None
 
     def start(self, name: str, value: str) -> None:
         """A value of the startup message: RESET comes back to it."""
@@ -202,7 +234,7 @@ class ClientSession:
         elif self.statements.pop(name, None) is None and self.environment.session.prepared.pop(name, None) is None:
             raise PgError("26000", f'prepared statement "{name}" does not exist')
 
-    def keep_cursor(self, name: str, portal: Portal) -> None:
+    def keep_cursor(self, name: str, portal: Cursor) -> None:
         if name in self._cursors:
             portal.close()
             raise PgError("42P03", f'cursor "{name}" already exists')
@@ -211,7 +243,7 @@ class ClientSession:
     def has_cursor(self, name: str) -> bool:
         return name in self._cursors
 
-    def cursor(self, name: str) -> Portal:
+    def cursor(self, name: str) -> Cursor:
         found = self._cursors.get(name)
         if found is None:
             raise PgError("34000", f'cursor "{name}" does not exist')

@@ -164,6 +164,11 @@ class Settings:
             self.set(key, None)
         self._own.clear()
 
+    @staticmethod
+    def shown_name(name: str) -> str:
+        """The name as PostgreSQL writes it."""
+        return _DISPLAYED.get(name.lower(), name)
+
     def get(self, name: str) -> str:
         """Raises PgError 42704 for an unknown name."""
         key = name.lower()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from connectors.memory.constraints import BrokenConstraint
 from runtime.core.errors import InternalError, MemoryLimitError, SqlEngineError
 
-__all__ = ["PgError", "error_fields", "notice_fields", "sqlstate"]
+__all__ = ["PgError", "error_fields", "sqlstate"]
 
 _STATES = {
     "E1100": "42601",
@@ -154,15 +154,3 @@ def error_fields(error: BaseException, offset: int = 0, *, severity: str = "ERRO
         yield "C", "XX000"
         yield "M", f"internal error: {type(error).__name__}"
         yield "H", "this is a bug of the server; its log has the details"
-
-
-def notice_fields(
-    message: str, *, severity: str = "WARNING", state: str = "01000", hint: str | None = None
-) -> Iterator[tuple[str, str]]:
-    """The fields of a NoticeResponse."""
-    yield "S", severity
-    yield "V", severity
-    yield "C", state
-    yield "M", message
-    if hint:
-        yield "H", hint

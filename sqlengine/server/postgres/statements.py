@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sqlengine.server.made_once import MadeOnce
+from sqlengine.server.postgres.notices import Notice
 from sqlengine.server.postgres.types import Described, PgType
 
 __all__ = ["PIECE", "Copying", "Outcome", "Piece", "SharedPiece", "Statement", "rows_outcome"]
@@ -34,20 +35,31 @@ class SharedPiece(list[pa.Array], MadeOnce):
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """How rows go through COPY: `format` is text, csv or binary."""
+    """How rows go through COPY: `format` is text, csv or binary.
+
+    `escape`: stands before a quote within quotes. `matches`: the header has the names of the columns. `force_quote`: columns
+    whose values stand in quotes; `force_not_null`: whose values are texts where they read like NULL; `force_null`: which are
+    NULL then also in quotes. `*` is all columns.
+    """
 
     format: str = "text"
     delimiter: str = "\t"
     null: str = "\\N"
     quote: str = '"'
     header: bool = False
+    escape: str = '"'
+    matches: bool = False
+    force_quote: Sequence[str] = ()
+    force_not_null: Sequence[str] = ()
+    force_null: Sequence[str] = ()
 
 
 @dataclass(slots=True)
 class Outcome:
     """What a statement gives. `tag`: of CommandComplete, made of the number of rows. `pieces`: its rows, as they come.
 
-    `columns`: None where there are no rows. `notices`: sentences for the client. `stop`: ends what runs, from any thread.
+    `columns`: None where there are no rows. `notices`: sentences for the client, a text is a
+    warning. `stop`: ends what runs, from any thread.
     `copy_out`: the rows go as COPY data. `copy_in`: takes the bytes that the client sends, then None at their end, and
     gives the number of rows.
     """
@@ -55,7 +67,7 @@ class Outcome:
     tag: Callable[[int], str]
     columns: Sequence[Described] | None = None
     pieces: Iterable[Piece] = ()
-    notices: Sequence[str] = ()
+    notices: Sequence[str | Notice] = ()
     stop: Callable[[], object] | None = None
     copy_out: Copying | None = None
     copy_in: Callable[[bytes | None], int] | None = None
@@ -78,6 +90,11 @@ class Statement(Protocol):
     @property
     def in_failed_transaction(self) -> bool:
         """Whether it may run although the transaction has failed."""
+        ...
+
+    @property
+    def writes(self) -> str | None:
+        """The command, for one that a transaction cannot have that only reads."""
         ...
 
     def run(self, values: Sequence[Any]) -> Outcome:

@@ -104,6 +104,7 @@ class SubscribeStatement:
     """Raises what reading it, and looking up its name, raise."""
 
     in_failed_transaction = False
+    writes: str | None = None
     parameters: Sequence[PgType | None] = ()
 
     def __init__(self, environment: TableEnvironment, feeds: Feeds, asked: _Asked) -> None:

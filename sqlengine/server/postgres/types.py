@@ -10,9 +10,29 @@ from dataclasses import dataclass
 from typing import Final
 
 from runtime.core.schema import Schema
-from runtime.core.types import STRING_LENGTH, DataType, TypeRoot
+from runtime.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTERVAL_SECOND,
+    SMALLINT,
+    STRING,
+    STRING_LENGTH,
+    TIME,
+    UUID,
+    DataType,
+    TypeRoot,
+    array,
+    decimal,
+    timestamp,
+    timestamp_ltz,
+)
 
-__all__ = ["ARRAYS", "TYPES", "Described", "PgType", "columns_of", "described", "type_of"]
+__all__ = ["ARRAYS", "TYPES", "Described", "PgType", "columns_of", "described", "told_type", "type_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +125,24 @@ def type_of(type_: DataType) -> PgType:
     if type_.root is TypeRoot.VARCHAR and type_.precision == STRING_LENGTH:
         return TYPES["text"]
     return TYPES[_SCALARS.get(type_.root, "text")]
+
+
+_TOLD = {
+    "bool": BOOLEAN, "int2": SMALLINT, "int4": INT, "int8": BIGINT, "oid": BIGINT, "float4": FLOAT, "float8": DOUBLE,
+    "numeric": decimal(38, 18), "date": DATE, "time": TIME.with_(precision=6), "timestamp": timestamp(6),
+    "timestamptz": timestamp_ltz(6), "interval": INTERVAL_SECOND, "bytea": BYTES,
+    "uuid": UUID, "text": STRING, "varchar": STRING, "bpchar": STRING, "name": STRING,
+}  # fmt: skip
+
+
+def told_type(type_: PgType | None) -> DataType | None:
+    """The type of the engine of a parameter that a client says to be of a type; None where that says none."""
+    if type_ is None:
+        return None
+    if type_.element is None:
+        return _TOLD.get(type_.name)
+    element = told_type(type_.element)
+    return None if element is None else array(element)
 
 
 def described(name: str, type_: DataType) -> Described:

@@ -129,6 +129,11 @@ class Reader:
     def peek(self) -> Word | None:
         return None if self.ended else self._words[self._at]
 
+    def at(self, mark: str) -> bool:
+        """Whether this mark is the next token."""
+        word = self.peek()
+        return word is not None and word.kind == "other" and word.value == mark
+
     def accept(self, *words: str) -> bool:
         """Whether these words or marks follow; they are read then."""
         ahead = self._words[self._at : self._at + len(words)]

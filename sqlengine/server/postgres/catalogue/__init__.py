@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
+from runtime.core.cancellation import look
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.server.postgres.catalogue.contents import Contents
-from sqlengine.server.postgres.catalogue.definitions import COLUMNS, SCRIPTS
-from sqlengine.server.postgres.catalogue.rewriting import SCHEMA, rewritten
+from sqlengine.server.postgres.catalogue.definitions import COLUMNS, KEYWORDS, SCRIPTS
+from sqlengine.server.postgres.catalogue.rewriting import SCHEMA, Question, rewritten
 from sqlengine.server.postgres.settings import SERVER_VERSION
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import PIECE, Outcome, Piece
@@ -38,6 +40,17 @@ _MOST_KEPT = 32
 _VERSION = f"PostgreSQL {SERVER_VERSION} on Python, compiled by CPython, 64-bit"
 
 
+_NAP_SECONDS = 0.02
+_EVERY_TYPE = (*TYPES.values(), *ARRAYS.values())
+_CONSTANTS: dict[str, Any] = {
+    "keywords": sorted(KEYWORDS),
+    "type_oids": [type_.oid for type_ in _EVERY_TYPE],
+    "type_names": [type_.name for type_ in _EVERY_TYPE],
+    "type_elements": [0 if type_.element is None else type_.element.oid for type_ in _EVERY_TYPE],
+}
+"""Variables that functions of the catalogue read."""
+
+
 class Catalogues:
     """The catalogues of a database's connections: one for each catalog and user, as long as definitions do not change."""
 
@@ -46,18 +59,18 @@ class Catalogues:
         self._started = dt.datetime.now(dt.UTC)
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, str], tuple[tuple[object, int], duckdb.DuckDBPyConnection]] = {}
-        self._texts: dict[str, str | None] = {}
+        self._texts: dict[str, Question | None] = {}
 
     def statement(self, text: str, session: ClientSession) -> CatalogueStatement | None:
         """A question to the catalogue; None for another statement. Raises PgError for a question that it cannot
         answer."""
-        found = self._texts.get(text, self)
-        if found is self:
-            found = rewritten(text)
-            if len(self._texts) > 4096:
-                self._texts = {}
-            self._texts[text] = found
-        return None if found is None else CatalogueStatement(self, session, str(found))
+        texts = self._texts
+        if text not in texts:
+            if len(texts) > 4096:
+                texts = self._texts = {}
+            texts[text] = rewritten(text)
+        found = texts[text]
+        return None if found is None else CatalogueStatement(self, session, found)
 
     def connect(self, session: ClientSession) -> duckdb.DuckDBPyConnection:
         """A connection that knows whose question it is asked."""
@@ -78,7 +91,7 @@ class Catalogues:
             else:
                 made = kept[1]
             connection = made.cursor()
-        values = {
+        values = _CONSTANTS | {
             "current_database": catalogs.current_catalog,
             "current_schema": catalogs.current_database,
             "user": user,
@@ -94,6 +107,7 @@ class Catalogues:
 
 def _made(contents: Contents) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
+    connection.create_function("py_sleep", _sleep, ["DOUBLE"], "VARCHAR", side_effects=True)
     connection.execute(f"CREATE SCHEMA {SCHEMA}; CREATE SCHEMA info; SET TimeZone = 'UTC'")
     for script in SCRIPTS:
         connection.execute(script)
@@ -107,22 +121,33 @@ def _made(contents: Contents) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def _sleep(seconds: float) -> str:
+    """`pg_sleep`; a request to stop ends it."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        look()
+        time.sleep(min(left, _NAP_SECONDS))
+    return ""
+
+
 class CatalogueStatement:
     """A question to the catalogue, in DuckDB's words."""
 
     in_failed_transaction = False
+    writes: str | None = None
     columns: Sequence[Described] | None
 
-    def __init__(self, catalogues: Catalogues, session: ClientSession, text: str) -> None:
+    def __init__(self, catalogues: Catalogues, session: ClientSession, question: Question) -> None:
         self._catalogues = catalogues
         self._session = session
-        self._text = text
+        self._text = text = question.text
         connection = catalogues.connect(session)
         try:
             count = len(connection.extract_statements(text)[0].named_parameters)
             self.parameters: Sequence[PgType | None] = [None] * count
             nothing: Any = connection.execute(f"SELECT * FROM ({text}) AS q LIMIT 0", [None] * count).to_arrow_table()
-            self.columns = [Described(f.name, _type_of(f.type)) for f in nothing.schema]
+            names = question.names or nothing.schema.names
+            self.columns = [Described(n, _type_of(f.type)) for n, f in zip(names, nothing.schema, strict=True)]
         except duckdb.Error as error:
             raise _told(error) from error
         finally:

@@ -20,7 +20,7 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, Constraint, Mat
 from sqlengine.database.session import Session
 from sqlengine.roles.privileges import Target
 from sqlengine.roles.roles import FIRST, Role
-from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS
+from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, quoted
 from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType, columns_of
 from sqlengine.statements.planning import object_schema
 
@@ -234,7 +234,7 @@ class Contents:
                     oid=oid_of("default", str(oid), field.name),
                     adrelid=oid,
                     adnum=number,
-                    adbin=declared.default.text,
+                    adbin=_in_double_quotes(declared.default.text),
                 )
 
     def _attribute(
@@ -254,7 +254,8 @@ class Contents:
             "pg_attribute",
             attrelid=oid, attname=name, atttypid=type_.oid, attstattarget=-1, attlen=type_.size, attnum=number,
             attndims=1 if type_.element else 0, attcacheoff=-1, atttypmod=modifier, attbyval=0 < type_.size <= 8, attalign="i",
-            attstorage="p" if type_.size > 0 else "x", attcompression="", attnotnull=not_null, atthasdef=has_default,
+            attstorage="p" if type_.size > 0 else "m" if type_.name == "numeric" else "x", attcompression="",
+            attnotnull=not_null, atthasdef=has_default,
             atthasmissing=False, attidentity=identity_text, attgenerated="", attisdropped=False, attislocal=True, attinhcount=0,
             attcollation=100 if type_.category == "S" else 0,
         )  # fmt: skip
@@ -286,9 +287,10 @@ class Contents:
             indcollation=[0] * len(key), indclass=[0] * len(key), indoption=[0] * len(key),
         )  # fmt: skip
         self._constraint(thing, oid, schema_oid, constraint, "p" if primary else "u", index, numbers)
+        relation = f"{quoted(thing.path.database)}.{quoted(thing.path.name)}"
         self._add(
             "pg_indexes", schemaname=thing.path.database, tablename=thing.path.name, indexname=name,
-            indexdef=f"CREATE UNIQUE INDEX {name} ON {thing.path.database}.{thing.path.name} USING btree ({', '.join(key)})",
+            indexdef=f"CREATE UNIQUE INDEX {quoted(name)} ON {relation} USING btree ({', '.join(map(quoted, key))})",
         )  # fmt: skip
 
     def _constraint(

@@ -18,12 +18,13 @@ CREATE MACRO pgf__one_type(t, m) AS
     WHEN t = 1083 THEN 'time' || CASE WHEN m >= 0 THEN '(' || m || ')' ELSE '' END || ' without time zone'
     WHEN t = 1114 THEN 'timestamp' || CASE WHEN m >= 0 THEN '(' || m || ')' ELSE '' END || ' without time zone'
     WHEN t = 1184 THEN 'timestamp' || CASE WHEN m >= 0 THEN '(' || m || ')' ELSE '' END || ' with time zone'
-    ELSE coalesce((SELECT any_value(x_y.typname) FROM cat.pg_type AS x_y WHERE x_y.oid = t), '???') END;
+    ELSE coalesce(list_extract(getvariable('type_names'), list_position(getvariable('type_oids'), t)), '???') END;
 
+-- Without a subquery: what is joined to a list of columns would change its order, and psql's \gdesc says none.
+CREATE MACRO pgf__element(t) AS list_extract(getvariable('type_elements'), list_position(getvariable('type_oids'), t));
 CREATE MACRO pgf_format_type(t, m) AS
-  CASE WHEN (SELECT any_value(typelem) FROM cat.pg_type WHERE oid = t AND typcategory = 'A') > 0 THEN
-  pgf__one_type((SELECT any_value(typelem) FROM cat.pg_type WHERE oid = t), coalesce(m, -1)) || '[]' ELSE
-  pgf__one_type(t, coalesce(m, -1)) END;
+  CASE WHEN pgf__element(t) > 0 THEN pgf__one_type(pgf__element(t), coalesce(m, -1)) || '[]'
+  ELSE pgf__one_type(t, coalesce(m, -1)) END;
 
 CREATE MACRO pgf_pg_table_is_visible(o) AS
   (SELECT count(*) > 0 FROM cat.pg_class x_c JOIN cat.pg_namespace x_n ON x_n.oid = x_c.relnamespace WHERE x_c.oid = o
@@ -44,6 +45,10 @@ CREATE MACRO pgf_pg_get_userbyid(o) AS
   coalesce((SELECT any_value(rolname) FROM cat.pg_roles WHERE oid = o), 'unknown (OID=' || o || ')');
 CREATE MACRO pgf_pg_get_expr(e, o, p := FALSE) AS CAST(e AS VARCHAR);
 
+CREATE MACRO pgf_quote_ident(n) AS
+  CASE WHEN regexp_full_match(n, '[a-z_][a-z0-9_$]*') AND NOT list_contains(getvariable('keywords'), n) THEN n
+  ELSE '"' || replace(n, '"', '""') || '"' END;
+
 CREATE MACRO pgf_pg_get_viewdef(o, p := FALSE) AS
   (SELECT any_value(d) FROM (SELECT x_v.definition AS d FROM cat.pg_views x_v JOIN cat.pg_class x_c ON x_c.relname =
   x_v.viewname JOIN cat.pg_namespace x_n ON x_n.oid = x_c.relnamespace AND x_n.nspname = x_v.schemaname WHERE x_c.oid =
@@ -57,7 +62,7 @@ CREATE MACRO pgf_pg_get_indexdef(o, k := 0, p := FALSE) AS
 
 CREATE MACRO pgf_pg_get_constraintdef(o, p := FALSE) AS
   (SELECT any_value(CASE x_k.contype WHEN 'c' THEN 'CHECK ((' || x_k.conbin || '))' ELSE CASE x_k.contype WHEN 'p' THEN
-  'PRIMARY KEY (' WHEN 'u' THEN 'UNIQUE (' END || (SELECT string_agg(x_a.attname, ', ' ORDER BY list_position(x_k.conkey,
+  'PRIMARY KEY (' WHEN 'u' THEN 'UNIQUE (' END || (SELECT string_agg(pgf_quote_ident(x_a.attname), ', ' ORDER BY list_position(x_k.conkey,
   x_a.attnum)) FROM cat.pg_attribute x_a WHERE x_a.attrelid = x_k.conrelid AND list_contains(x_k.conkey, x_a.attnum)) ||
   ')' END) FROM cat.pg_constraint x_k WHERE x_k.oid = o);
 CREATE MACRO pgf_pg_get_triggerdef(o, p := FALSE) AS CAST(NULL AS VARCHAR);
@@ -86,6 +91,7 @@ CREATE MACRO pgf_pg_my_temp_schema() AS CAST(0 AS UINTEGER);
 CREATE MACRO pgf_pg_backend_pid() AS CAST(getvariable('backend_pid') AS INTEGER);
 CREATE MACRO pgf_pg_postmaster_start_time() AS CAST(getvariable('started') AS TIMESTAMPTZ);
 CREATE MACRO pgf_pg_conf_load_time() AS CAST(getvariable('started') AS TIMESTAMPTZ);
+CREATE MACRO pgf_pg_sleep(s) AS py_sleep(CAST(s AS DOUBLE));
 CREATE MACRO pgf_txid_current() AS CAST(1 AS BIGINT);
 CREATE MACRO pgf_pg_encoding_to_char(e) AS CASE WHEN e = 6 THEN 'UTF8' ELSE '' END;
 CREATE MACRO pgf_pg_char_to_encoding(e) AS 6;
@@ -126,8 +132,6 @@ CREATE MACRO pgf_inet_server_addr() AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_inet_server_port() AS CAST(NULL AS INTEGER);
 CREATE MACRO pgf_inet_client_addr() AS CAST(NULL AS VARCHAR);
 
-CREATE MACRO pgf_quote_ident(n) AS
-  CASE WHEN regexp_full_match(n, '[a-z_][a-z0-9_$]*') THEN n ELSE '"' || replace(n, '"', '""') || '"' END;
 CREATE MACRO pgf_quote_literal(n) AS '''' || replace(CAST(n AS VARCHAR), '''', '''''') || '''';
 CREATE MACRO pgf_pg_advisory_unlock_all() AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_advisory_lock(k) AS CAST(NULL AS VARCHAR);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 
 import sqlglot
 from sqlglot import exp
@@ -16,7 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, FUNCTIONS, INFORMATION, PREFIX
 from sqlengine.server.postgres.parameter_values import array_items
 
-__all__ = ["SCHEMA", "rewritten"]
+__all__ = ["SCHEMA", "Question", "rewritten"]
 
 SCHEMA = "cat"
 """The schema of the catalogue's tables in DuckDB."""
@@ -46,7 +47,15 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def rewritten(text: str) -> str | None:
+@dataclass(frozen=True)
+class Question:
+    """A question in DuckDB's SQL. `names`: of its columns, of which several may have one; None where a star has some."""
+
+    text: str
+    names: tuple[str, ...] | None
+
+
+def rewritten(text: str) -> Question | None:
     """The question in DuckDB's SQL; None when it is not (only) about the catalogue."""
     if _MAY_CONCERN.search(text) is None:
         return None
@@ -77,7 +86,8 @@ def rewritten(text: str) -> str | None:
         _first_select(tree).set(
             "expressions", [_named(e, n) for e, n in zip(_first_select(tree).expressions, names, strict=True)]
         )
-    return tree.sql(dialect="duckdb")
+    shown_names = tuple(e.alias_or_name for e in _first_select(tree).expressions)
+    return Question(tree.sql(dialect="duckdb"), shown_names if all(shown_names) and "*" not in shown_names else None)
 
 
 def _first_select(tree: exp.Expr) -> exp.Expr:
