@@ -6,7 +6,6 @@ python -m tests.pipelines postgres_to_iceberg [CHANGES]
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import psycopg
 
 from sqlengine import SqlEngineError, TableEnvironment
 from tests.pipelines.places import PIPELINES, Pipeline, Servers, script_of
+from tests.servers.process import free_port
 
 _SHOWN = 8
 
@@ -34,7 +34,7 @@ def main() -> int:
         pipeline = PIPELINES[name](Servers(stack, folder))
         os.environ |= pipeline.variables
         stack.enter_context(chdir(folder))
-        port = _free_port()
+        port = free_port()
         script = str(script_of(name))
         words = ["run", script]
         if pipeline.serves:
@@ -71,12 +71,6 @@ def _show(pipeline: Pipeline, port: int) -> None:
     print(f"\n{pipeline.shown}: {len(rows)} rows, the last ones", flush=True)
     for row in rows[-_SHOWN:]:
         print("  ", *row, flush=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,16 +17,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.servers.process import free_port
+
 _KILLS = int(os.environ.get("STANDBY_KILLS", "1"))
 _FOLLOWS_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
 """Nothing takes so long, unless something is wrong."""
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 class Machine:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
@@ -16,6 +15,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.servers.process import free_port
 
 __all__ = ["kafka"]
 
@@ -51,7 +52,7 @@ def kafka(folder: Path) -> Iterator[str]:
         yield given
         return
     classes = f"{_jars()}/*"
-    port, controller = _free_ports()
+    port, controller = free_port(), free_port()
     properties = folder / "server.properties"
     properties.write_text(_PROPERTIES.format(port=port, controller=controller, folder=folder))
     java = ["java", *_JAVA, "-cp", classes]
@@ -88,13 +89,6 @@ def _jar(cache: Path, digest: str, path: str) -> None:
     part = kept.with_suffix(f".{os.getpid()}")
     part.write_bytes(data)
     part.rename(kept)
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 def _wait(port: int, broker: subprocess.Popen[bytes], said: Path) -> None:

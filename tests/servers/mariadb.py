@@ -10,12 +10,8 @@ its folder.
 from __future__ import annotations
 
 import itertools
-import os
-import shutil
 import signal
-import socket
 import subprocess
-import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +22,8 @@ import pymysql
 import pytest
 
 from tests.server.debian import debian_program
+from tests.servers import process
+from tests.servers.process import RestartableServer, folder_of_a_server, free_port, owned_by
 from tests.servers.waiting import until
 
 __all__ = ["PASSWORD", "MariaDatabase", "MariaServer", "mariadb", "mariadb_server", "running"]
@@ -61,8 +59,8 @@ _NOBODY_THERE = 2003
 
 
 @dataclass
-class MariaServer:
-    """A server that may be stopped and started again at its port."""
+class MariaServer(RestartableServer):
+    """The server; its programs run as `user`, or as who runs the tests."""
 
     folder: Path
     port: int
@@ -71,7 +69,6 @@ class MariaServer:
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Returns when it answers."""
         said = (self.folder / "said").open("ab")
         with said:
             self._process = subprocess.Popen(
@@ -97,15 +94,6 @@ class MariaServer:
             self._process.send_signal(how)
             self._process.wait(_SECONDS)
             self._process = None
-
-    @contextmanager
-    def away(self, how: signal.Signals = signal.SIGKILL) -> Generator[None]:
-        """Nobody answers meanwhile."""
-        self.stop(how)
-        try:
-            yield
-        finally:
-            self.start()
 
     def connect(self, database: str | None = None, **more: Any) -> pymysql.connections.Connection[Any]:
         """A connection that commits each statement by itself."""
@@ -161,18 +149,12 @@ class MariaDatabase:
 @contextmanager
 def running(more: str = "") -> Generator[MariaServer]:
     """A new server. `more`: lines of its settings."""
-    # Not in pytest's folder: the server runs as another user, who may not look into that.
-    folder = Path(tempfile.mkdtemp(prefix="mariadb-"))
-    try:
-        server = MariaServer(folder, _free_port(), _other_user(folder))
+    _program("mariadbd")  # the package makes the user
+    with folder_of_a_server("mariadb") as folder:
+        server = MariaServer(folder, free_port(), owned_by("mysql", folder))
         _make(server, more)
-        server.start()
-        try:
+        with process.running(server):
             yield server
-        finally:
-            server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -195,16 +177,6 @@ def _program(name: str) -> str:
     return debian_program(name, "mariadb-server", "/usr/sbin" if name == "mariadbd" else "/usr/bin")
 
 
-def _other_user(folder: Path) -> str | None:
-    """The server refuses to be root."""
-    if os.getuid() != 0:
-        return None
-    user = "mysql"
-    _program("mariadbd")  # the package makes the user
-    shutil.chown(folder, user)
-    return user
-
-
 def _make(server: MariaServer, more: str) -> None:
     (server.folder / "settings").write_text(_SETTINGS.format(folder=server.folder, port=server.port, more=more))
     made = [_program("mariadb-install-db"), f"--defaults-file={server.folder}/settings", "--skip-test-db"]
@@ -213,9 +185,3 @@ def _make(server: MariaServer, more: str) -> None:
     (server.folder / "users").write_text(
         f"SET sql_log_bin = 0;\nALTER USER root@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]

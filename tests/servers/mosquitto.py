@@ -5,20 +5,17 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import socket
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 import paho.mqtt.client as paho
 import pytest
 
 from tests.server.debian import debian_program
-from tests.servers.waiting import until
+from tests.servers.process import ServerProcess, folder_of_a_server, free_port, running
 
 __all__ = ["PASSWORD", "MosquittoServer", "mosquitto", "mosquitto_server", "running_mosquitto"]
 
@@ -38,14 +35,12 @@ _RIGHTS = "user test\ntopic readwrite #\nuser other\ntopic readwrite other/#\n"
 
 
 @dataclass
-class MosquittoServer:
-    """A server that may be stopped and started again at its port; it keeps sessions."""
+class MosquittoServer(ServerProcess):
+    """It keeps sessions, which it writes when it is told to end. `topic`: of a test."""
 
-    folder: Path
-    port: int
+    ended_by = signal.SIGTERM
+
     topic: str = ""
-    """Of a test."""
-    _process: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -102,42 +97,18 @@ class MosquittoServer:
         client.loop_start()
         return client
 
-    def start(self) -> None:
-        """Returns when it listens."""
-        command = [debian_program("mosquitto", folders="/usr/sbin"), "-c", str(self.folder / "mosquitto.conf")]
-        self._process[:] = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
-        until(self._answers, self._process[0])
+    def command(self) -> list[str]:
+        return [debian_program("mosquitto", folders="/usr/sbin"), "-c", str(self.folder / "mosquitto.conf")]
 
-    def _answers(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-        except OSError:
-            return False
-        return True
-
-    def stop(self) -> None:
-        """It writes what it keeps."""
-        for process in self._process:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
-
-    @contextmanager
-    def away(self) -> Iterator[None]:
-        """Nobody answers meanwhile."""
-        self.stop()
-        try:
-            yield
-        finally:
-            self.start()
+    def answers(self) -> bool:
+        return self.listens()
 
 
 @contextmanager
 def running_mosquitto() -> Iterator[MosquittoServer]:
     """A new server."""
-    with tempfile.TemporaryDirectory(prefix="mosquitto-", ignore_cleanup_errors=True) as name, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        folder, port = Path(name), free.getsockname()[1]
-        free.close()
+    with folder_of_a_server("mosquitto") as folder:
+        port = free_port()
         if os.geteuid() == 0:
             # As root it becomes a user of its own, who must be able to write there.
             folder.chmod(0o777)
@@ -149,12 +120,8 @@ def running_mosquitto() -> Iterator[MosquittoServer]:
         subprocess.run([debian_program("mosquitto_passwd", "mosquitto"), "-U", str(users)], check=True)
         for path in folder.iterdir():
             path.chmod(0o644)
-        server = MosquittoServer(folder, port)
-        server.start()
-        try:
+        with running(MosquittoServer(folder, port)) as server:
             yield server
-        finally:
-            server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -168,4 +135,4 @@ def mosquitto_server() -> Iterator[MosquittoServer]:
 def mosquitto(mosquitto_server: MosquittoServer) -> MosquittoServer:
     """The server with a topic of its own."""
     known = mosquitto_server
-    return MosquittoServer(known.folder, known.port, f"test{next(_numbers)}", known._process)
+    return MosquittoServer(known.folder, known.port, f"test{next(_numbers)}", _process=known._process)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
-import subprocess
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import nats as client
@@ -18,6 +14,7 @@ import pytest
 from nats.js.api import StreamConfig
 
 from tests.server.debian import debian_program
+from tests.servers.process import ServerProcess, folder_of_a_server, free_port, running
 
 __all__ = ["PASSWORD", "NatsServer", "nats", "nats_server", "running_nats"]
 
@@ -27,14 +24,10 @@ _numbers = itertools.count(1)
 
 
 @dataclass
-class NatsServer:
-    """A server that may be stopped and started again at its port; it keeps what it has taken."""
+class NatsServer(ServerProcess):
+    """`stream`: of a test; its subjects begin with its name."""
 
-    folder: Path
-    port: int
     stream: str = ""
-    """Of a test; its subjects begin with its name."""
-    _process: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -67,58 +60,26 @@ class NatsServer:
 
         self.run(sent)
 
-    def start(self) -> None:
-        """Returns when it answers."""
-        command = [
-            debian_program("nats-server"),
-            "-a",
-            "127.0.0.1",
-            "-p",
-            str(self.port),
-            "-js",
-            "-sd",
-            str(self.folder),
-        ]
-        more = ["--user", "test", "--pass", PASSWORD]
-        self._process[:] = [subprocess.Popen([*command, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+    def command(self) -> list[str]:
+        listens = f"-a 127.0.0.1 -p {self.port} --user test --pass".split()
+        return [debian_program("nats-server"), *listens, PASSWORD, "-js", "-sd", str(self.folder)]
 
-        async def asked() -> None:
-            connected = await client.connect(
-                self.url, user="test", password=PASSWORD, max_reconnect_attempts=500, reconnect_time_wait=0.02
-            )
-            await connected.jetstream().account_info()
-            await connected.close()
+    def answers(self) -> bool:
+        if not self.listens():
+            return False
 
-        asyncio.run(asked())
+        async def asked(stream: Any) -> None:
+            await stream.account_info()
 
-    def stop(self) -> None:
-        """At once, as kill -9."""
-        for process in self._process:
-            process.kill()
-            process.wait()
-
-    @contextmanager
-    def away(self) -> Iterator[None]:
-        """Nobody answers meanwhile."""
-        self.stop()
-        try:
-            yield
-        finally:
-            self.start()
+        self.run(asked)
+        return True
 
 
 @contextmanager
 def running_nats() -> Iterator[NatsServer]:
     """A new server."""
-    with tempfile.TemporaryDirectory(prefix="nats-", ignore_cleanup_errors=True) as folder, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        server = NatsServer(Path(folder), free.getsockname()[1])
-        free.close()
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
+    with folder_of_a_server("nats") as folder, running(NatsServer(folder, free_port())) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -133,4 +94,4 @@ def nats(nats_server: NatsServer) -> NatsServer:
     """The server with an empty stream."""
     name = f"test{next(_numbers)}"
     nats_server.make_stream(name)
-    return NatsServer(nats_server.folder, nats_server.port, name, nats_server._process)
+    return NatsServer(nats_server.folder, nats_server.port, name, _process=nats_server._process)

@@ -11,11 +11,8 @@ superuser, and is lost with its folder.
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
-import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +23,8 @@ import psycopg
 import pytest
 
 from tests.server.debian import debian_program
+from tests.servers import process
+from tests.servers.process import RestartableServer, folder_of_a_server, free_port, owned_by
 
 __all__ = ["PostgresDatabase", "PostgresServer", "postgres", "postgres_server", "running"]
 
@@ -49,8 +48,8 @@ _numbers = itertools.count(1)
 
 
 @dataclass
-class PostgresServer:
-    """A server that may be stopped and started again at its port."""
+class PostgresServer(RestartableServer):
+    """The server; its programs run as `user`, or as who runs the tests."""
 
     folder: Path
     port: int
@@ -58,21 +57,11 @@ class PostgresServer:
     host: str = "127.0.0.1"
 
     def start(self) -> None:
-        """Returns when it answers."""
         self._control("start", "-l", str(self.folder / "said"), "-w", "-t", "60")
 
     def stop(self, how: str = "immediate") -> None:
         """As `pg_ctl` does: `immediate` is a crash, `fast` ends all sessions in good order."""
         self._control("stop", "-m", how, "-w", "-t", "60")
-
-    @contextmanager
-    def away(self, how: str = "immediate") -> Iterator[None]:
-        """Nobody answers meanwhile."""
-        self.stop(how)
-        try:
-            yield
-        finally:
-            self.start()
 
     def connect(self, database: str = "postgres", **more: Any) -> psycopg.Connection:
         """A connection that commits each statement by itself."""
@@ -130,18 +119,12 @@ class PostgresDatabase:
 @contextmanager
 def running() -> Iterator[PostgresServer]:
     """A new server."""
-    # Not in pytest's folder: the server runs as another user, who may not look into that.
-    folder = Path(tempfile.mkdtemp(prefix="postgres-"))
-    try:
-        server = PostgresServer(folder, _free_port(), _other_user(folder))
+    _program("initdb")  # the package makes the user
+    with folder_of_a_server("postgres") as folder:
+        server = PostgresServer(folder, free_port(), owned_by("postgres", folder))
         _make(server)
-        server.start()
-        try:
+        with process.running(server):
             yield server
-        finally:
-            server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -175,16 +158,6 @@ def _program(name: str) -> str:
     return debian_program(name, "postgresql", _FOLDERS)
 
 
-def _other_user(folder: Path) -> str | None:
-    """The server refuses to be root."""
-    if os.getuid() != 0:
-        return None
-    user = "postgres"
-    _program("initdb")  # the package makes the user
-    shutil.chown(folder, user)
-    return user
-
-
 def _make(server: PostgresServer) -> None:
     password = server.folder / "password"
     password.write_text(PASSWORD)
@@ -195,9 +168,3 @@ def _make(server: PostgresServer) -> None:
     subprocess.run([*made, *how], user=server.user, check=True, capture_output=True, cwd=server.folder)
     with (server.folder / "data" / "postgresql.conf").open("a") as settings:
         settings.write(_SETTINGS.format(port=server.port, folder=server.folder))
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]

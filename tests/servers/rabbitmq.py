@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import signal
-import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +16,13 @@ import pika
 import pytest
 
 from tests.server.debian import debian_program
+from tests.servers.process import folder_of_a_server, free_port
 from tests.servers.waiting import until
 
 __all__ = ["PASSWORD", "RabbitServer", "rabbitmq", "rabbitmq_server", "running_rabbitmq"]
 
 PASSWORD = "quite another secret"
 _numbers = itertools.count(1)
-_chance = random.SystemRandom()
 _CONFIG = """
 listeners.tcp.1 = 127.0.0.1:{port}
 default_user = test
@@ -91,21 +88,12 @@ class RabbitServer:
             return int(channel.queue_declare(queue or self.queue, passive=True).method.message_count)
 
 
-def _free_port() -> int:
-    """Below the ports that systems give to connections: the server takes it seconds later, and nobody else meanwhile."""
-    while True:
-        port = _chance.randrange(10_000, 32_000)
-        with socket.socket() as free, suppress(OSError):
-            free.bind(("127.0.0.1", port))
-            return port
-
-
 @contextmanager
 def running_rabbitmq() -> Iterator[RabbitServer]:
     """A new server, with a port mapper of Erlang of its own."""
     program = debian_program("rabbitmq-server", folders="/usr/lib/rabbitmq/bin")
-    with tempfile.TemporaryDirectory(prefix="rabbit-", ignore_cleanup_errors=True) as name:
-        folder, port, mapper = Path(name), _free_port(), _free_port()
+    with folder_of_a_server("rabbit") as folder:
+        name, port, mapper = str(folder), free_port(), free_port()
         (folder / "rabbitmq.conf").write_text(_CONFIG.format(port=port, password=PASSWORD))
         (folder / "plugins").write_text("[].")
         variables = {
@@ -117,7 +105,7 @@ def running_rabbitmq() -> Iterator[RabbitServer]:
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
             "RABBITMQ_MNESIA_BASE": str(folder / "data"),
             "RABBITMQ_LOG_BASE": str(folder / "logs"),
-            "RABBITMQ_DIST_PORT": str(_free_port()),
+            "RABBITMQ_DIST_PORT": str(free_port()),
             "ERL_EPMD_PORT": str(mapper),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }

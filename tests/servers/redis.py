@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import socket
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import redis as client
 
 from tests.server.debian import debian_program
+from tests.servers.process import ServerProcess, folder_of_a_server, free_port, running
 
 __all__ = ["PASSWORD", "RedisServer", "hashes", "redis", "redis_server", "running_redis"]
 
@@ -24,14 +21,10 @@ _numbers = itertools.count(1)
 
 
 @dataclass
-class RedisServer:
-    """A server that may be stopped and started again at its port; it keeps what it has taken."""
+class RedisServer(ServerProcess):
+    """`prefix`: of the keys of a test."""
 
-    folder: Path
-    port: int
     prefix: str = ""
-    """Of the keys of a test."""
-    _process: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -45,67 +38,27 @@ class RedisServer:
     def connect(self) -> client.Redis:
         return client.Redis(port=self.port, password=PASSWORD, decode_responses=True)
 
-    def start(self) -> None:
-        """Returns when it answers."""
-        command = [
-            debian_program("redis-server"),
-            "--port",
-            str(self.port),
-            "--bind",
-            "127.0.0.1",
-            "--requirepass",
-            PASSWORD,
-        ]
-        kept = [
-            "--dir",
-            str(self.folder),
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "no",
-            "--save",
-            "",
-            "--daemonize",
-            "no",
-        ]
-        process = subprocess.Popen([*command, *kept], stdout=subprocess.DEVNULL)
-        # The same list for all that share the server: who ends it must know who started it last.
-        self._process[:] = [process]
-        retry = client.retry.Retry(client.backoff.ConstantBackoff(0.02), 500)
-        with client.Redis(port=self.port, password=PASSWORD, retry=retry) as asked:
-            asked.ping()
+    def command(self) -> list[str]:
+        listens = f"--port {self.port} --bind 127.0.0.1 --requirepass".split()
+        keeps = ["--appendonly", "yes", "--appendfsync", "no", "--daemonize", "no", "--save"]
+        return [debian_program("redis-server"), "--dir", str(self.folder), *listens, PASSWORD, *keeps, ""]
 
-    def stop(self) -> None:
-        """At once, as kill -9."""
-        for process in self._process:
-            process.kill()
-            process.wait()
-
-    @contextmanager
-    def away(self) -> Iterator[None]:
-        """Nobody answers meanwhile."""
-        self.stop()
+    def answers(self) -> bool:
         try:
-            yield
-        finally:
-            self.start()
+            with self.connect() as asked:
+                return bool(asked.ping())
+        except client.RedisError:
+            return False
 
     def of_a_test(self) -> RedisServer:
-        return RedisServer(self.folder, self.port, f"test{next(_numbers)}:", self._process)
+        return RedisServer(self.folder, self.port, f"test{next(_numbers)}:", _process=self._process)
 
 
 @contextmanager
 def running_redis() -> Iterator[RedisServer]:
     """A new server."""
-    with tempfile.TemporaryDirectory(prefix="redis-") as folder, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        server = RedisServer(Path(folder), free.getsockname()[1])
-        free.close()
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
+    with folder_of_a_server("redis") as folder, running(RedisServer(folder, free_port())) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -26,17 +26,11 @@ from runtime.spi.registry import TableRequest
 from sqlengine import TableEnvironment
 from sqlengine.testing.connectors import SourceContract, rows_of
 from sqlengine.testing.connectors.reading import Context
+from tests.servers.process import free_port
 from tests.servers.waiting import until
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
 TYPES = ("int", "bigint", "double", "boolean", "string", "date", "decimal", "timestamp")
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def table_of(folder: Path, schema: Schema = SCHEMA, **options: str) -> WebhookTable:
