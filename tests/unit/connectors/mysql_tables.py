@@ -15,8 +15,13 @@ from runtime.core.schema import Schema
 from runtime.core.types import DataType
 from tests.servers.mariadb import PASSWORD, MariaDatabase
 
-__all__ = ["address_of", "created", "filled", "table_of"]
+__all__ = ["TYPES", "address_of", "created", "filled", "table_of"]
 
+TYPES = (
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "long_decimal", "string",
+    "bytes", "date", "time", "timestamp",
+)  # fmt: skip
+"""What a column may have, as the contract suite calls it."""
 _numbers = itertools.count(1)
 
 

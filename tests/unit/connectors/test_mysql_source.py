@@ -22,16 +22,13 @@ from runtime.core.secrets import Secret
 from runtime.core.types import BYTES, INT, STRING, decimal
 from sqlengine.testing.connectors import Context, SourceContract, changes_of, drain
 from tests.servers.mariadb import MariaDatabase
-from tests.unit.connectors.mysql_tables import filled, table_of
+from tests.unit.connectors.mysql_tables import TYPES, filled, table_of
 
 
 class TestSource(SourceContract):
     connectors = ("mysql",)
     # TIMESTAMP there begins a second after 1970 and ends in 2038.
-    types = (
-        "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "long_decimal", "string",
-        "bytes", "date", "time", "timestamp",
-    )  # fmt: skip
+    types = TYPES
 
     @pytest.fixture
     def table(self, mariadb: MariaDatabase) -> MysqlTable:

@@ -19,15 +19,12 @@ from runtime.core.schema import Schema
 from runtime.core.types import INT, STRING, decimal, timestamp
 from sqlengine.testing.connectors import Context, SourceContract, changes_of, drain
 from tests.servers.postgres import PostgresDatabase
-from tests.unit.connectors.postgres_tables import filled, table_of
+from tests.unit.connectors.postgres_tables import TYPES, filled, table_of
 
 
 class TestSource(SourceContract):
     connectors = ("postgres",)
-    types = (
-        "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "long_decimal", "string",
-        "bytes", "date", "time", "timestamp", "timestamp_ltz", "array",
-    )  # fmt: skip
+    types = TYPES
 
     @pytest.fixture(params=["blocks", "ranges"])
     def table(self, postgres: PostgresDatabase, request: pytest.FixtureRequest) -> PostgresTable:
