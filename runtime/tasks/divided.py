@@ -28,6 +28,7 @@ from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rej
 from runtime.plan.nodes import PhysicalNode, SourceExec, WatermarkExec
 from runtime.tasks.asked import asked_in_tasks
 from runtime.tasks.attempts import Attempt, belong_together
+from runtime.tasks.compacting import Compacted, Compacting, Compaction
 from runtime.tasks.executor import Executor, Tasks
 from runtime.tasks.filed import FiledBatch
 from runtime.tasks.kept import Kept
@@ -105,6 +106,7 @@ class Divided:
         self._program = ""
         self._nodes: dict[str, PhysicalNode] = {}
         self._kept = Kept(lambda name: self._shadow(self._nodes[name], name), lambda: self._open().folder)
+        self._compacting = Compacting(self._compacted)
         self._ran: set[int] = set()
         """Phases that have run since the operators were made."""
         self._seen: set[tuple[int, int, int]] = set()
@@ -157,6 +159,7 @@ class Divided:
         return found
 
     def close(self) -> None:
+        self._compacting.close()
         if self._tasks is not None:
             self._tasks.close()
 
@@ -230,14 +233,30 @@ class Divided:
         """Tasks call functions. Raises what one of them has raised."""
         tasks = self._open()
         given = shared_out(works, self.partitions, tasks.dumps)
-        errors = tasks.aside([WorkStage(tasks.folder.place, self._program)], given)
+        self._returned(tasks.aside([WorkStage(tasks.folder.place, self._program)], given))
+
+    def _compacted(self, works: Sequence[Compaction]) -> list[Compacted]:
+        """Tasks compact versions of their state, while epochs go on."""
+        tasks = self._open()
+        given: list[list[Record]] = [[] for _ in range(self.partitions)]
+        for work in works:
+            # Where the task is that keeps the state, as long as it is there: the work is its own.
+            given[work.task[-1]].append(Record("work", 0, work.task[-1], tasks.dumps(work)))
+        return self._returned(tasks.aside([WorkStage(tasks.folder.place, self._program)], given))
+
+    @staticmethod
+    def _returned(records: Sequence[Record]) -> list[Any]:
+        """What functions have returned in tasks. Raises what one of them has raised."""
+        errors = [record for record in records if record.kind == "error"]
         if errors:
             raise raised(errors)
+        return [loads(record.payload) for record in records]
 
     # --- an epoch
 
     def epoch(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> None:
         self.open_restored()
+        self._compact()
         self._in_tasks.forget(None if self._tasks is None else self._tasks.folder)
         for phase in self._layout.phases:
             if phase % 2:
@@ -247,6 +266,15 @@ class Divided:
                 if not self._ran_where_read(number, processing_time):
                     self._flow.run_here(number, given, processing_time)
                     self._in_tasks.note(self._flow.vertices[number])
+
+    def _compact(self) -> None:
+        """Takes what tasks have compacted, and has them begin with what has become long."""
+        found = self._compacting.taken()
+        if found is not None:
+            self._kept.compacted(found)
+        works = self._kept.to_compact() if self._compacting.is_free else ()
+        if works:
+            self._compacting.begin(works)
 
     def _ran_where_read(self, number: int, processing_time: int) -> bool:
         """Whether an operator has run with the tasks that read its source: then only time is left to do."""
@@ -295,7 +323,7 @@ class Divided:
         tasks = self._open()
         order = self._order(phase, times, processing_time)
         given = self._input(phase, changes, filed)
-        too_long = self._kept.too_long(phase)
+        too_long = self._kept.too_long(phase, beside=not self._compacting.failed)
         for partition, records in enumerate(given):
             for stage in stages:
                 if stage != PREFIX:

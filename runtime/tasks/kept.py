@@ -21,6 +21,7 @@ from runtime.operators.operator import Operator
 from runtime.state.snapshot import SavedOperator, SavedState, TaskState, single_batch
 from runtime.state.table import Moved, StateTable, TableChanges
 from runtime.tasks.base import Base
+from runtime.tasks.compacting import Compacted, Compaction
 from runtime.tasks.layout import PREFIX, Layout
 from runtime.tasks.saved_away import SavedAway, Share
 from runtime.tasks.task import Record, Report
@@ -30,6 +31,7 @@ from runtime.tasks.wire import encode_rows
 __all__ = ["Kept"]
 
 MOST_FILES = 64
+MOST_EVER = 8 * MOST_FILES
 SMALL_BYTES = 1 << 20
 
 
@@ -86,14 +88,43 @@ class Kept:
         """What a task starts from."""
         return self._part(phase, stage, partition).lineage
 
-    def too_long(self, phase: int) -> frozenset[tuple[int, int]]:
-        """Tasks, by stage and partition, whose version is made of so many files, or so large ones, that writing all of it
-        anew pays."""
+    def too_long(self, phase: int, *, beside: bool) -> frozenset[tuple[int, int]]:
+        """Tasks, by stage and partition, that are to write all of their state with the next epoch: it is small, or is made
+        of far too many files. `beside`: long versions are compacted beside epochs."""
         return frozenset(
             (stage, partition)
             for (of, stage, partition), part in self._parts.items()
-            if of == phase and _too_long(part.lineage)
+            if of == phase and (_is_small(part.lineage) or (not beside and _is_long(part.lineage)))
         )
+
+    def to_compact(self) -> list[Compaction]:
+        """What tasks are to compact of versions of so many files, or so large ones, that it pays. Their files stay until
+        `compacted`."""
+        found = [
+            Compaction(self._folder().place, task, part.lineage.files[: _saved_of(part)])
+            for task, part in sorted(self._parts.items())
+            if _is_long(part.lineage)
+        ]
+        self._saving += bool(found)
+        return found
+
+    def compacted(self, found: Sequence[Compacted]) -> None:
+        """Tasks have compacted what they were to, or never will. A version that was written anew meanwhile, or begun anew,
+        stays as it is."""
+        for one in found:
+            part = self._parts.get(one.task)
+            if part is None or part.lineage.files[: len(one.files)] != one.files:
+                self._folder().delete(one.file)
+                continue
+            gone = set(one.files)
+            part.unsaved = {
+                name: files if gone.isdisjoint(files) else (one.file, *(file for file in files if file not in gone))
+                for name, files in part.unsaved.items()
+            }
+            part.lineage = part.lineage.compacted(len(one.files), one.file, one.bytes)
+            part.read = ((), {})
+            self._drop(one.files)
+        self._saved()
 
     def note(self, phase: int, report: Report) -> None:
         """A task has written its next version, and the epoch counts."""
@@ -115,7 +146,7 @@ class Kept:
         return found
 
     def _drop(self, files: Sequence[str]) -> None:
-        """Nobody goes on from these files; what tasks write of a checkpoint may need them for a while."""
+        """Nobody goes on from these files; what tasks write of a checkpoint, or compact, may need them for a while."""
         if self._saving:
             self._unneeded += files
             return
@@ -234,7 +265,7 @@ class Kept:
         return SavedAway(shares, tasks, figures, self._partitions, run, self.read, self._saved)
 
     def _saved(self) -> None:
-        """Tasks have written their shares of a checkpoint, or never will."""
+        """Tasks have read what they read beside epochs, or never will."""
         self._saving -= 1
         unneeded, self._unneeded = self._unneeded, []
         self._drop(unneeded)
@@ -344,7 +375,19 @@ def _whole(table: str, rows: pa.RecordBatch) -> TableChanges:
     return TableChanges(table, rows, np.empty(0, np.int64), True)
 
 
-def _too_long(lineage: Lineage) -> bool:
+def _is_small(lineage: Lineage) -> bool:
+    """Whether writing all of it with an epoch costs next to nothing, or has to be."""
     count = len(lineage.files)
-    small = lineage.bytes < SMALL_BYTES and count > 16
-    return small or (count > MOST_FILES and lineage.bytes > lineage.complete_bytes * 1.5) or count > 8 * MOST_FILES
+    return (lineage.bytes < SMALL_BYTES and count > 16) or count > MOST_EVER
+
+
+def _is_long(lineage: Lineage) -> bool:
+    return len(lineage.files) > MOST_FILES and lineage.bytes > lineage.complete_bytes * 1.5
+
+
+def _saved_of(part: _Part) -> int:
+    """How many files to make one: those that the last checkpoint has, so that the next has to have changes only, if these are
+    half of them."""
+    count = len(part.lineage.files)
+    saved = count - max((len(files) for files in part.unsaved.values()), default=0)
+    return saved if saved > count // 2 else count

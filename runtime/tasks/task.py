@@ -58,11 +58,11 @@ class Record(NamedTuple):
     """What passes between tasks and the driver.
 
     `kind`: `version` what a task goes on from, `save` what it is to write of a checkpoint, `saved` what it has written,
-    `work` a function to call, `edge` changes on an edge, `attempt` the name of the attempt that has made those, `out`
-    changes for the driver, `filed` changes of a source that lie in files, `written` what a task has written for a sink,
-    `report` what a task did, `error` why it could not. `number`: of the stage, of the edge, or of the operator.
-    `partition`: where it comes from. `payload`: a pickled `Version`, pickled parts of a checkpoint, a pickled function, a
-    name, an Arrow stream of changes, pickled names of files, a pickled `Report`, or a pickled error.
+    `work` a function to call, or what it has returned, `edge` changes on an edge, `attempt` the name of the attempt that has
+    made those, `out` changes for the driver, `filed` changes of a source that lie in files, `written` what a task has written
+    for a sink, `report` what a task did, `error` why it could not. `number`: of the stage, of the edge, or of the operator.
+    `partition`: where it comes from. `payload`: a pickled `Version`, pickled parts of a checkpoint, a pickled function or
+    value, a name, an Arrow stream of changes, pickled names of files, a pickled `Report`, or a pickled error.
     """
 
     kind: Literal["version", "save", "saved", "work", "edge", "attempt", "out", "filed", "written", "report", "error"]

@@ -41,22 +41,28 @@ TaskChanges = Mapping[str, tuple[TableChanges, ...]]
 @dataclass(frozen=True, slots=True)
 class Lineage:
     """The files that a version of a task's state is made of, the first of them complete. `complete_bytes`: the size of
-    that one, `bytes` of all."""
+    that one, `bytes` of all. `last`: the file that the task has written last, where another one has taken its place."""
 
     files: tuple[str, ...] = ()
     complete_bytes: int = 0
     bytes: int = 0
+    last: str = ""
 
     @property
     def token(self) -> str:
         """What a task that keeps this version in memory knows it by."""
-        return self.files[-1] if self.files else ""
+        return self.last or (self.files[-1] if self.files else "")
 
     def then(self, file: str, size: int, complete: bool) -> Lineage:
         """The version after another file."""
         if complete:
             return Lineage((file,), size, size)
-        return replace(self, files=(*self.files, file), bytes=self.bytes + size)
+        return replace(self, files=(*self.files, file), bytes=self.bytes + size, last="")
+
+    def compacted(self, count: int, file: str, size: int) -> Lineage:
+        """The same version, whose first `count` files have become one."""
+        rest = self.files[count:]
+        return Lineage((file, *rest), size, size + sum(map(_size_of, rest)), "" if rest else self.token)
 
 
 class StateFolder:
@@ -144,6 +150,11 @@ class StateFolder:
                 shutil.rmtree(self._root, ignore_errors=True)
         except OSError:
             pass
+
+
+def _size_of(name: str) -> int:
+    """The bytes of a file that `StateFolder.write` has named."""
+    return int(name.rsplit(".", 2)[1])
 
 
 def _damaged(what: str, place: str) -> SparkError:

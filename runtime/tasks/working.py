@@ -14,8 +14,8 @@ __all__ = ["WorkStage", "shared_out"]
 
 
 class WorkStage:
-    """A stage that calls functions (see `runtime.tasks.stage.Stage`): each record holds one. Gives the errors of ours that
-    they raise.
+    """A stage that calls functions (see `runtime.tasks.stage.Stage`): each record holds one. Gives what they return, but
+    None, and the errors of ours that they raise.
 
     Args:
         place, program: the job's, as in its orders.
@@ -29,7 +29,9 @@ class WorkStage:
         for part in given:
             for fields in part:
                 try:
-                    loads(Record(*fields).payload)()
+                    made = loads(Record(*fields).payload)()
+                    if made is not None:
+                        yield partition, tuple(Record("work", 0, partition, pickle.dumps(made)))
                 except SqlEngineError as error:
                     yield partition, tuple(Record("error", 0, partition, pickle.dumps(plain(error))))
 
