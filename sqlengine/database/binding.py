@@ -30,6 +30,7 @@ from sqlengine.parse.nodes import FILE_DATABASE
 
 if TYPE_CHECKING:
     import connectors.absent as _absent_tables
+    import connectors.memory.followed as _followed_tables
     import sqlengine.database.acting as _acting
     import sqlengine.database.inferred_tables as _inferred_tables
     import sqlengine.database.models as _models
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import sqlengine.options.lookups as _lookups
     import sqlengine.options.sources as _sources
     from connectors.absent import AbsentTable
+    from connectors.memory import MemoryTable
     from connectors.models.table import ModelTable
     from runtime.spi.source import SourceTable
     from sqlengine.parameters.binding import Parameters
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 else:
     _absent_tables = Room("connectors.absent")
     _acting = Room("sqlengine.database.acting")
+    _followed_tables = Room("connectors.memory.followed")
     _lookups = Room("sqlengine.options.lookups")
     _sources = Room("sqlengine.options.sources")
     _inferred_tables = Room("sqlengine.database.inferred_tables")
@@ -106,6 +109,8 @@ class Binding:
     current: tuple[str, str] | None = None
     start: int | None = field(default=None, kw_only=True)
     """The moment (milliseconds since 1970) from which on rows count; None: all do."""
+    lasts: bool = field(default=False, kw_only=True)
+    """Whether what is followed is followed by a job, which a database in a folder keeps."""
     owner: Authority | None = field(default=None, kw_only=True)
     """Of the view whose query is bound, by whose rights that reads."""
 
@@ -264,7 +269,7 @@ class Binding:
             time = WatermarkOptions.read(table, options, session.options)
             return OpenTable(
                 table,
-                contents if self.live else session.snapshot(found),
+                self._followed(found, contents) if self.live else session.snapshot(found),
                 MemoryLookup(contents) if found.path in session.harness.declared else None,
                 idle_timeout=time.idle_timeout if self.live else 0,
                 left_out=self._left_out(found, span),
@@ -274,6 +279,12 @@ class Binding:
             time = WatermarkOptions.read(found, options, session.options)
             return OpenTable(found, PushedSource(pushed), None, idle_timeout=time.idle_timeout)
         return self._connected(found, options, span)
+
+    def _followed(self, found: CatalogTable | MaterializedView, contents: MemoryTable) -> SourceTable:
+        """What is read of a table that is followed."""
+        if not self.lasts or self.session.durable is None:
+            return contents
+        return _followed_tables.FollowedTable(str(found.path), contents)
 
     def _left_out(self, found: CatalogTable | MaterializedView, span: Span | None) -> SourceTable | None:
         """The rows of a table of the database that were there at the start."""

@@ -4,6 +4,8 @@ keep a part (`beside.py`), where they read or change those."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from runtime.core.processor_time import ProcessorTime
@@ -21,9 +23,16 @@ def share_of(job: Job, weight: int) -> Share:
     return Share(weight, Worker(job.cancellation), work)
 
 
-def drive_job(job: Job, share: Share, session: Session, *, locked: bool) -> None:
+def drive_job(
+    job: Job,
+    share: Share,
+    session: Session,
+    *,
+    locked: bool,
+    epoch: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> None:
     """Run a job in this thread to its end. `locked`: it holds the lock during each epoch, or keeps what it needs, and its
-    turns end between epochs; those of others may end in the middle of one."""
+    turns end between epochs; those of others may end in the middle of one, and each is within an `epoch`."""
     scheduler = session.database.scheduler
     if locked:
         # The turn comes before the lock: nobody has the lock who waits for a turn.
@@ -41,4 +50,5 @@ def drive_job(job: Job, share: Share, session: Session, *, locked: bool) -> None
 
     job.cancellation.between = let_others
     with scheduler.turn(share):
-        job.run(partial(scheduler.given_up, share))
+        for _ in job.epochs(partial(scheduler.given_up, share), epoch):
+            pass

@@ -8,20 +8,29 @@ materialized views as well (`kept_views.py`). Temporary tables are not kept.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from connectors.memory import MemoryTable
+from runtime.checkpoint.segments import SegmentReader
 from runtime.core.changelog import UPDATE_BEFORE, ChangelogBatch
+from runtime.core.rooms import Room
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.database import Database
 from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage, TableChanges
 from sqlengine.database.folder.folder import DatabaseFolder
+from sqlengine.database.folder.saved_cuts import CutChanges
 from sqlengine.database.folder.saved_history import HistoryChanges
 from sqlengine.database.folder.view_state import ViewChanges, ViewState
 from sqlengine.database.kept_histories import KeptHistories
 from sqlengine.database.kept_views import OUTSIDE_SECONDS, KeptViews, rows_of
+
+if TYPE_CHECKING:
+    import sqlengine.database.followed as _followed
+else:
+    _followed = Room("sqlengine.database.followed")
 
 __all__ = ["Durable"]
 
@@ -52,6 +61,8 @@ class Durable:
         self._last_definitions = database.last_definitions
         self.kept_views = KeptViews(views)
         self.kept_histories = KeptHistories(database)
+        self._followed: _followed.Followed | None = None
+        self._accounts = database.memory_accounts
         self.checkpoint_is_wanted = False
         """Whether something has begun that is known from a checkpoint on, such as a history."""
         self._kept: dict[Storage, _Kept | None] = {}
@@ -69,6 +80,27 @@ class Durable:
     def definitions(self) -> dict[Place, Definition]:
         """What is defined, as the log has it."""
         return self.folder.definitions
+
+    @property
+    def followed(self) -> _followed.Followed:
+        """What jobs follow of tables and views."""
+        if self._followed is None:
+            self._followed = _followed.Followed(self._memory, self._views, self, self.folder.checkpoint_number)
+            self._accounts.add(self._followed.held)
+        return self._followed
+
+    def follow_no_more(self, job: str) -> None:
+        """A job is there no more."""
+        if self._followed is not None:
+            self._followed.forget(job)
+
+    def checkpoint_age(self) -> float:
+        """Seconds since the newest checkpoint was begun."""
+        return self.folder.checkpoint_age
+
+    def segments(self) -> SegmentReader:
+        """Reads the files of checkpoints."""
+        return self.folder.segments()
 
     def begin(self) -> None:
         """Follow the tables that were restored."""
@@ -121,10 +153,15 @@ class Durable:
             self.checkpoint_is_wanted = False
             self.checkpoint()
             return
-        due = self.folder.checkpoint_is_due(kept.bytes)
+        due = self.folder.checkpoint_is_due(kept.bytes) or self._is_followed()
         if due or (self.folder.is_older_than(OUTSIDE_SECONDS) and kept.moved(outside=True)):
             self._views.catch_up()
             self.folder.begin_checkpoint(self)
+
+    def _is_followed(self) -> bool:
+        """Whether a job waits for a checkpoint."""
+        seconds = None if self._followed is None else self._followed.interval
+        return seconds is not None and self.folder.is_older_than(seconds)
 
     def checkpoint(self) -> bool:
         """Make a checkpoint now; tells whether that succeeded. Called with the lock held."""
@@ -140,6 +177,8 @@ class Durable:
         if written is not None:
             self.kept_views.settle(self.folder.views if written else None)
             self.kept_histories.settle(self.folder.histories if written else None)
+            if self._followed is not None:
+                self._followed.settle(self.folder.followed if written else None)
 
     def check(self) -> None:
         """Raises DatabaseError E3704 when nothing can be logged any more."""
@@ -230,6 +269,10 @@ class Durable:
     def history_images(self, definitions: Mapping[Place, Definition]) -> dict[Storage, HistoryChanges]:
         """All of the histories."""
         return self.kept_histories.images(definitions)
+
+    def cut_changes(self, number: int, definitions: Mapping[Place, Definition]) -> CutChanges | None:
+        """What has changed in the tables that jobs follow."""
+        return None if self._followed is None else self._followed.fix(number, definitions)
 
     def unread_views(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewState]:
         """Views that do not run now, as checkpoints before have them."""

@@ -10,17 +10,18 @@ A job that writes to connectors alone goes on from its newest checkpoint, as wit
 object store, where a former owner of the database may yet complete a checkpoint, the log names that of every job, and no
 sink publishes before.
 
-What a job reads of tables of the database is what they have when it begins. That cannot be had again, so no checkpoint is
-taken before all of it is read. A job that has not come so far begins anew: nothing that it has written counts.
+What a job reads of tables of the database is what they have when it begins, unless it follows them (`followed.py`). That
+cannot be had again, so no checkpoint is taken before all of it is read. A job that has not come so far begins anew: nothing
+that it has written counts.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from connectors.memory.snapshot import PastRows
@@ -30,7 +31,7 @@ from runtime.checkpoint.store import CheckpointStore, folder_name
 from runtime.core.cancellation import Stopped
 from runtime.core.clock import Clock
 from runtime.core.errors import CheckpointError, DatabaseError, code_and_text
-from runtime.core.options import Options
+from runtime.core.options import Options, parse_duration
 from runtime.local.checkpoints import INTERVAL, Checkpointed, Checkpoints
 from runtime.local.job import Job
 from runtime.plan.nodes import SinkExec
@@ -41,10 +42,15 @@ from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place
 from sqlengine.database.folder.job_folders import FOLDER
 from sqlengine.database.jobs import JobUses
 
+if TYPE_CHECKING:
+    from connectors.memory.followed import FollowedTable
+    from sqlengine.database.followed import JobInbox
+
 __all__ = ["KeptCheckpoints", "KeptJob", "forget", "job_place"]
 
-_STORED_INTERVAL, _CONNECTOR_INTERVAL = "200 ms", "10 s"
-"""How often a job commits that writes to tables of the database alone, and another one."""
+_STORED_INTERVAL, _CONNECTOR_INTERVAL, _FOLLOWING_INTERVAL = "200 ms", "10 s", "1 ms"
+"""How often a job commits that writes to tables of the database alone, and another one. One that follows tables is given what
+has changed in intervals, and commits each time."""
 
 
 def job_place(name: str) -> Place:
@@ -185,6 +191,16 @@ class KeptJob:
     database: Database
     durable: Durable
     uses: JobUses
+    inbox: JobInbox | None = None
+    """Where it finds what it follows of tables of the database."""
+
+    def follow(self, tables: Sequence[FollowedTable], options: Options) -> None:
+        """It follows tables. Called with the lock held, before it opens them."""
+        interval = (options.get(INTERVAL) or parse_duration(_CONNECTOR_INTERVAL)) / 1000
+        found = {table.name: table.contents for table in tables}
+        self.inbox = self.durable.followed.inbox(self.name, found, interval)
+        for table in tables:
+            table.inbox = self.inbox
 
     def checkpoints(self, options: Options, clock: Clock, retained: int, *, stored: bool, alone: bool) -> Checkpoints:
         """Those from which it goes on. `stored`: it writes to tables of the database; `alone`: to nothing else."""
@@ -200,6 +216,8 @@ class KeptJob:
             store.clear()
         given = options.as_dict()
         given.setdefault(INTERVAL.key, _STORED_INTERVAL if alone else _CONNECTOR_INTERVAL)
+        if self.inbox is not None:
+            given[INTERVAL.key] = _FOLLOWING_INTERVAL
         return KeptCheckpoints(self.name, store, Options(given), clock, self.database if logged else None, mark, shown,
                                self.database.closed)  # fmt: skip
 
@@ -264,5 +282,6 @@ def forget(name: str, durable: Durable) -> None:
     if gone:
         durable.commit(gone)
         durable.settle()
+    durable.follow_no_more(name)
     with suppress(OSError):
         durable.folder.job_folders.remove(name, mark)

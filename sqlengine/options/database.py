@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from runtime.core.errors import OptionError
-from runtime.core.options import Option, duration_option, parse_memory, text_option
+from runtime.core.options import Option, bool_option, duration_option, parse_memory, text_option
 
 __all__ = [
     "AT_ONCE",
     "CHECKPOINT_INTERVAL",
     "CHECKPOINT_SIZE",
     "DATABASE_OPTIONS",
+    "FOLLOW",
     "FRESHNESS_CONTINUOUS",
     "FRESHNESS_FULL",
     "FULL_FROM",
@@ -33,6 +34,12 @@ CHECKPOINT_SIZE: Option[int] = Option(
 )
 CHECKPOINT_INTERVAL = duration_option(
     "sqlengine.database.checkpoint-interval", 0, "how old a checkpoint gets while the database changes, such as 5 min"
+)
+FOLLOW = bool_option(
+    "sqlengine.insert.follow",
+    False,
+    "whether an INSERT into a table with a connector follows tables without connector and materialized views: it writes "
+    "what they have, then each change",
 )
 DATABASE_OPTIONS = (SYNCHRONOUS, CHECKPOINT_SIZE, CHECKPOINT_INTERVAL)
 

@@ -46,7 +46,7 @@ from sqlengine.statements.create_text import catalog_text, create_text, database
 from sqlengine.statements.databases import IN_MEMORY, create_catalog
 from sqlengine.statements.dispatch import carry_out
 from sqlengine.statements.file_catalog import FILE
-from sqlengine.statements.lasting_views import current, make_views, meaning, views_go_on
+from sqlengine.statements.lasting_views import current, follow_again, make_views, meaning, views_go_on
 from sqlengine.statements.query_reads import kind_of, query_reads
 from sqlengine.statements.tables import declared_table
 from sqlengine.statements.used_by_jobs import check_unused
@@ -191,6 +191,7 @@ def _restore(session: Session, durable: Durable) -> None:
     session.views.on_moved = durable.checkpoint_when_due
     durable.begin()
     make_views(session, durable, stored, left)
+    follow_again(session, durable, stored)
 
 
 def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -> None:

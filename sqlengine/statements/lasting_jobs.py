@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
+from connectors.memory.followed import FollowedTable
 from connectors.memory.snapshot import PastRows
 from connectors.pushed import PushedSource
 from runtime.checkpoint.fitting import taking
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 else:
     _compiled_plans = Room("sqlengine.statements.compiled_plans")
 
-__all__ = ["checkpoints", "forget_failed", "kept_job", "restore_jobs"]
+__all__ = ["checkpoints", "follows", "forget_failed", "kept_job", "restore_jobs"]
 
 _log = Log("database")
 
@@ -98,8 +99,11 @@ def checkpoints(session: Session, kept: KeptJob, plans: Sequence[PhysicalNode]) 
     reads_tables = any(
         isinstance(n, SourceExec) and isinstance(n.table, TableSnapshot | PastRows) for n in walk_all(plans)
     )
-    if not stored and not reads_tables and session.options.get(CHECKPOINT_DIR):
+    follows = _followed(plans)
+    if not stored and not reads_tables and not follows and session.options.get(CHECKPOINT_DIR):
         return None
+    if follows:
+        kept.follow(follows, session.options)
     for table in stored:
         _check_no_twins(table)
         table.logged = True
@@ -110,6 +114,15 @@ def checkpoints(session: Session, kept: KeptJob, plans: Sequence[PhysicalNode]) 
         stored=bool(stored),
         alone=len(stored) == len(sinks),
     )
+
+
+def _followed(plans: Sequence[PhysicalNode]) -> list[FollowedTable]:
+    return [n.table for n in walk_all(plans) if isinstance(n, SourceExec) and isinstance(n.table, FollowedTable)]
+
+
+def follows(plans: Sequence[PhysicalNode]) -> bool:
+    """Whether a job follows tables of the database."""
+    return bool(_followed(plans))
 
 
 def _check_no_twins(sink: MemorySink) -> None:
@@ -148,15 +161,19 @@ def _why_not(session: Session, writing: Writing, reads: Sequence[Reads], plans: 
 
 
 def _read_tables(session: Session, reads: Sequence[Reads], plans: Sequence[PhysicalNode]) -> dict[ObjectPath, int]:
-    """The tables without connector and materialized views that plans read as they are when the job begins, each with the
-    number of rows over which they were planned."""
+    """The tables without connector and materialized views that plans read as they are when the job begins, or follow, each
+    with the number of rows over which they were planned."""
     found: dict[ObjectPath, int] = {}
     paths = {str(path): path for r in reads for path in r.objects}
     for node in walk_all(plans):
-        if isinstance(node, SourceExec) and isinstance(node.table, TableSnapshot) and node.table.name in paths:
-            path, table = paths[node.table.name], node.table
-            if isinstance(session.catalogs.find(path), CatalogTable | MaterializedView):
-                found[path] = table.num_rows if table.stated_rows is None else table.stated_rows
+        table = node.table if isinstance(node, SourceExec) else None
+        if not isinstance(table, TableSnapshot | FollowedTable) or table.name not in paths:
+            continue
+        path = paths[table.name]
+        if isinstance(session.catalogs.find(path), CatalogTable | MaterializedView):
+            rows = table.statistics().rows
+            assert rows is not None
+            found[path] = int(rows)
     return found
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from connectors.memory import MemoryTable
+from connectors.memory.difference import difference
 from runtime.checkpoint.fitting import taking
 from runtime.checkpoint.segments import SegmentReader
 from runtime.checkpoint.storage import Damage
@@ -22,9 +23,10 @@ from runtime.core.errors import DatabaseError, SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.core.options import Options
 from runtime.plan.base import Follows
-from sqlengine.catalog.objects import MaterializedView, ObjectPath
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import Definition, Place, Storage
+from sqlengine.database.folder.pieces import read_rows
 from sqlengine.database.folder.saved_history import SavedHistory
 from sqlengine.database.folder.stored import Stored
 from sqlengine.database.folder.view_state import SavedView, saved_view
@@ -37,7 +39,7 @@ from sqlengine.statements import views
 from sqlengine.statements.query_reads import query_reads
 from sqlengine.statements.view_goes_on import ViewGoesOn
 
-__all__ = ["current", "make_views", "meaning", "views_go_on", "with_options"]
+__all__ = ["current", "follow_again", "make_views", "meaning", "views_go_on", "with_options"]
 
 _log = Log("database")
 
@@ -177,6 +179,8 @@ class _Opening:
         session.database.show(redefined=True)
         self._durable.kept_histories.go_on(self._histories(), self._reader, own=self._own)
         histories.restart()
+        if self._own and self._stored.followed.jobs:
+            self._follow()
         tables = {
             storage: (session.memory[ObjectPath(*storage)], rows.after)
             for storage, rows in self._stored.tables.items()
@@ -201,6 +205,18 @@ class _Opening:
                 table.publish()
             session.views.propagate()
         self._drop_failed()
+
+    def _follow(self) -> None:
+        """What jobs follow is as it was at the checkpoint."""
+        for storage in self._stored.followed.tables:
+            found = self._session.catalogs.find(ObjectPath(*storage))
+            if isinstance(found, CatalogTable):
+                self._session.memory_table(found)  # One without rows has not been made so far.
+        self._durable.followed.restore(self._stored.followed, self._is_lost)
+
+    def _is_lost(self, storage: Storage) -> bool:
+        """Whether nobody knows what a table was at the checkpoint."""
+        return storage in self._stored.tables and self._stored.tables[storage].anew
 
     def _histories(self) -> dict[Storage, SavedHistory]:
         """Those of tables, and of views that go on."""
@@ -294,6 +310,24 @@ def _made(
     made = session.catalogs.find(path)
     assert made is not None
     durable.known[place] = made, definition
+
+
+def follow_again(session: Session, durable: Durable, stored: Stored) -> None:
+    """Views that were made again are there: jobs that follow them are given what differs from the checkpoint."""
+
+    def changed(storage: Storage, table: MemoryTable) -> ChangelogBatch | None:
+        before = MemoryTable(table.name, table.schema)
+        try:
+            batches = list(read_rows(SegmentReader(stored.storage), stored.views[storage].contents))
+            if any(batch.rows.schema.types != table.schema.arrow.types for batch in batches):
+                return None
+            before.apply_again(*batches)
+        except (Damage, OSError, KeyError):
+            return None
+        return difference(before.contents(), table.contents())
+
+    if stored.followed.jobs:
+        durable.followed.made_again(stored.followed, changed)
 
 
 def _storage(place: Place) -> Storage:

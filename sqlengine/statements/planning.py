@@ -34,6 +34,7 @@ from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import Session, physical_schema
+from sqlengine.options.database import FOLLOW
 from sqlengine.options.watermarks import WatermarkOptions
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import span_of
@@ -333,7 +334,9 @@ def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, 
             else "a sink takes ON CONFLICT DO NOTHING, DO ERROR or DO DEDUPLICATE, about the rows of the statement",
         )
     sink: SinkTable = session.open_sink(target, st.options_dict(statement.hints), live=live, span=statement.table.span)
-    binding = Binding(session, session.harness.inserts_follow)
+    # Otherwise, and in batch mode, tables are read as they are now.
+    lasts = target.connector is not None and session.options.get(FOLLOW) and not Binding(session, live).batch
+    binding = Binding(session, lasts or session.harness.inserts_follow, lasts=lasts)
     bound = bound_insert(statement, target, sink, binding)
     return bound.with_inputs(_as_batch(bound.input)) if binding.batch else bound
 

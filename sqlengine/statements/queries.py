@@ -34,7 +34,7 @@ from sqlengine.catalog.objects import CatalogTable, MaterializedView, is_numbere
 from sqlengine.database.jobs import Begun, RunningJob
 from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.database.session import RUNTIME_MODE, Session
-from sqlengine.options.database import WEIGHT
+from sqlengine.options.database import FOLLOW, WEIGHT
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import has_order
@@ -337,7 +337,9 @@ def run_writing(writing: Writing, session: Session, again: str = "") -> Result:
         except Stopped:
             raise _stopped_before_writing(writing) from None
     elif not into_memory:
-        done = _run_bounded(name, writing, session, again=bool(again))
+        # What is followed is planned and begun as of one moment.
+        with session.alone() if session.options.get(FOLLOW) else nullcontext():
+            done = _run_bounded(name, writing, session, again=bool(again))
     if done is not None:
         return done
     # A writer that stages until the end would never show a row of unbounded input.
@@ -356,6 +358,8 @@ def _begin(
         checkpoints, savepoint = None, None
         if not isinstance(kept, str):
             name, checkpoints = kept.name, _lasting_jobs.checkpoints(session, kept, plans)
+        elif kept:
+            locked = locked or _lasting_jobs.follows(plans)
         if checkpoints is None:
             checkpoints = job_checkpoints(session, plans)
         if not locked or checkpoints is not None:
@@ -364,9 +368,11 @@ def _begin(
     writing.watch(session, job)
 
     share = _driving.share_of(job, session.options.get(WEIGHT))
+    inbox = None if isinstance(kept, str) else kept.inbox
 
     def drive() -> None:
-        _driving.drive_job(job, share, session, locked=locked)
+        epoch = nullcontext if inbox is None else inbox.epoch
+        _driving.drive_job(job, share, session, locked=locked, epoch=epoch)
 
     run, uses = (drive, None) if isinstance(kept, str) else (kept.driven(job, drive), kept.uses)
     again, catalogs = writing.kept(), session.catalogs

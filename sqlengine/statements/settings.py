@@ -40,7 +40,7 @@ from sqlengine.bind.session import MATCH_SEMANTICS
 from sqlengine.database.recovery import RECOVERY_OPTIONS
 from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
 from sqlengine.options.client import CLIENT_OPTIONS
-from sqlengine.options.database import AT_ONCE, DATABASE_OPTIONS, MATERIALIZED_TABLE_OPTIONS, SCHEDULER_OPTIONS
+from sqlengine.options.database import AT_ONCE, DATABASE_OPTIONS, FOLLOW, MATERIALIZED_TABLE_OPTIONS, SCHEDULER_OPTIONS
 from sqlengine.options.dialect import DIALECT
 from sqlengine.options.flink import FLINK_OPTIONS, noted_option
 from sqlengine.options.functions import FUNCTION_OPTIONS
@@ -98,6 +98,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         EVERY,
         BY_DUCKDB,
         EPOCH_MAX_ROWS,
+        FOLLOW,
         FORCE_RECOMPILE,
         IDLE_TIMEOUT,
         MATCH_SEMANTICS,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from runtime.core.errors import (
     pointing_at,
     with_article,
 )
+from runtime.core.options import Options
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
@@ -43,6 +44,7 @@ from sqlengine.catalog.objects import (
 from sqlengine.database.open_views import check_unchanged
 from sqlengine.database.session import Session
 from sqlengine.options.connectors import check_connector
+from sqlengine.options.database import FOLLOW
 from sqlengine.options.memory_tables import check_memory_table
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
@@ -55,14 +57,12 @@ if TYPE_CHECKING:
     import sqlengine.statements.column_values as _column_values
     import sqlengine.statements.constraints as _constraints
     import sqlengine.statements.foreign_tables as _foreign_tables
-    import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.table_like as _table_like
     import sqlengine.statements.view_options as _view_options
 else:
     _column_values = Room("sqlengine.statements.column_values")
     _constraints = Room("sqlengine.statements.constraints")
     _table_like = Room("sqlengine.statements.table_like")
-    _query_reads = Room("sqlengine.statements.query_reads")
     _filling = Room("sqlengine.database.filling")
     _foreign_tables = Room("sqlengine.statements.foreign_tables")
     _inferred_tables = Room("sqlengine.database.inferred_tables")
@@ -95,7 +95,8 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
     if statement.query is not None:
         with session.views.making(_filling.Filling(table.path)), session.filling(table):
             replaces = statement.replace and _takes_over_files(table, session)
-            result = insert_query(session, table, statement.query, statement.text, replaces=replaces)
+            with _following(session) if statement.follows else nullcontext():
+                result = insert_query(session, table, statement.query, statement.text, replaces=replaces)
     else:
         session.database.forget_rows(table.storage)
         if table.connector is None:
@@ -104,6 +105,17 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
     if table.connector is None and table.options:
         _view_options.keep_history(table, session)
     return result
+
+
+@contextmanager
+def _following(session: Session) -> Iterator[None]:
+    """While the job of a sink is begun."""
+    before = session.options
+    session.options = Options({**before.as_dict(), FOLLOW.key: "true"})
+    try:
+        yield
+    finally:
+        session.options = before
 
 
 def _takes_over_files(table: CatalogTable, session: Session) -> bool:
@@ -163,8 +175,6 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
     if statement.query is not None:
         if is_numbered(table):
             _column_values.refuse_from_query(statement.name.span)
-        if statement.follows:
-            _check_goes_on(statement.query, session)
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
     _column_values.check_identifiers(table, statement.name.span)
     if session.catalogs.maker(table) is None:
@@ -176,18 +186,6 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
         session.harness.declared[table.path] = table
         table = session.harness.stand_in(table)
     return _with_constraints(checked_table(table, session, statement), statement, session)
-
-
-def _check_goes_on(query: st.QueryText, session: Session) -> None:
-    """Raise UnsupportedError for the query of a sink over what a job reads once, as it is when the job begins."""
-    for path in sorted(_query_reads.reads_of(session, query.query).objects, key=str):
-        found = session.catalogs.find(path)
-        if isinstance(found, MaterializedView) or (isinstance(found, CatalogTable) and found.connector is None):
-            raise UnsupportedError(
-                f'a sink cannot follow "{path.name}", which is kept in this database',
-                span=query.span,
-                hint="write it over sources and views of sources (CREATE VIEW); SUBSCRIBE follows what is kept here",
-            )
 
 
 def _check_options(table: CatalogTable, session: Session, given: Sequence[ddl.Option]) -> None:

@@ -30,20 +30,22 @@ from runtime.core.strict_json import read_json
 from runtime.kernels.checksum import crc32
 from sqlengine.database.folder.changes import Definition, Place, Storage, definitions_json, definitions_of, storage_of
 from sqlengine.database.folder.pieces import FILE, FOLDER, RowChanges, RowPiece, pieces_json, pieces_of, row_pieces
+from sqlengine.database.folder.saved_cuts import CutChanges, SavedCuts, cuts_json, cuts_of
 from sqlengine.database.folder.saved_history import HistoryChanges, SavedHistory, history_json, history_of
 from sqlengine.database.folder.view_state import ViewChanges, ViewState, view_json, view_of
 
 __all__ = ["FOLDER", "FORMAT", "Manifest", "adopted", "manifests", "read_manifest", "remove_others", "save"]
 
-FORMAT = 4
-"""The version of manifests and of the files that they name. Since 3 there are views, since 4 histories."""
+FORMAT = 5
+"""The version of manifests and of the files that they name. Since 3 there are views, since 4 histories, since 5 what jobs
+follow."""
 _DIGITS = 20
 _MANIFEST = re.compile(rf"{FOLDER}/manifest-(\d{{{_DIGITS}}})\.json")
 _MOST_BYTES = 256 << 20
 _TOKEN_DIGITS = 8
 _RANDOM_BYTES = 6
 _COPIES = 16
-_MEMBERS = ("format", "database", "epoch", "owner", "definitions", "tables", "views", "histories")
+_MEMBERS = ("format", "database", "epoch", "owner", "definitions", "tables", "views", "histories", "followed")
 
 
 @dataclass(slots=True)
@@ -57,13 +59,14 @@ class Manifest:
     tables: dict[Storage, list[RowPiece]] = field(default_factory=dict)
     views: dict[Storage, ViewState] = field(default_factory=dict)
     histories: dict[Storage, SavedHistory] = field(default_factory=dict)
+    followed: SavedCuts = field(default_factory=SavedCuts)
 
     @property
     def files(self) -> set[str]:
         """All that it needs."""
         found = {piece.segment.file for pieces in self.tables.values() for piece in pieces}
         named = (*self.views.values(), *self.histories.values())
-        return found.union(*(saved.files for saved in named))
+        return found.union(self.followed.files, *(saved.files for saved in named))
 
 
 def _name(epoch: int) -> str:
@@ -83,6 +86,7 @@ def save(
     views: Mapping[Storage, ViewChanges],
     keys: Keys,
     histories: Mapping[Storage, HistoryChanges] | None = None,
+    followed: CutChanges | None = None,
 ) -> None:
     """Writes a checkpoint: what is written of tables, views and histories is added to the manifest.
 
@@ -99,6 +103,8 @@ def save(
             manifest.views[view] = changed.write(writer, reader)
         for table, history in (histories or {}).items():
             manifest.histories[table] = history.write(writer, reader)
+        if followed is not None:
+            manifest.followed = followed.write(writer, reader)
         writer.close()
         storage.publish(_name(manifest.epoch), _manifest_bytes(manifest, keys))
     except BaseException:
@@ -118,6 +124,7 @@ def _manifest_bytes(manifest: Manifest, keys: Keys) -> bytes:
             "tables": [[list(table), pieces_json(pieces)] for table, pieces in manifest.tables.items()],
             "views": [[list(view), view_json(state)] for view, state in manifest.views.items()],
             "histories": [[list(table), history_json(history)] for table, history in manifest.histories.items()],
+            "followed": cuts_json(manifest.followed),
         }
     ).encode()
     mac = keys.sign(b"database\n" + body) if keys else "-"
@@ -163,6 +170,8 @@ def read_manifest(storage: Files, path: str, epoch: int, keys: Keys) -> Manifest
         manifest.views[view] = view_of(state, path)
     for table, history in _by_name(members.list("histories", []), path):
         manifest.histories[table] = history_of(history, path)
+    if "followed" in members.mapping():
+        manifest.followed = cuts_of(members.value("followed"), path)
     return manifest
 
 
@@ -203,6 +212,7 @@ def adopted(storage: SharedStorage, manifest: Manifest, owner: int) -> Manifest:
         },
         views={view: view_of(_renamed(view_json(state), names), FOLDER) for view, state in manifest.views.items()},
         histories={table: history.renamed(names) for table, history in manifest.histories.items()},
+        followed=manifest.followed.renamed(names),
     )
 
 

@@ -23,6 +23,7 @@ from connectors.memory.column_files import ColumnFiles
 from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.segments import SegmentReader
 from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage
 from runtime.core.changelog import ChangelogBatch
@@ -45,6 +46,7 @@ from sqlengine.database.folder.log import Log, LogEnd
 from sqlengine.database.folder.log_entries import LogEntry, log_entries
 from sqlengine.database.folder.opening import check_is_new, damaged, owned, storage_of
 from sqlengine.database.folder.pieces import RowChanges, is_cheaper_anew
+from sqlengine.database.folder.saved_cuts import CutChanges, SavedCuts
 from sqlengine.database.folder.saved_history import HistoryChanges, SavedHistory
 from sqlengine.database.folder.stored import State, Stored
 from sqlengine.database.folder.view_state import ViewChanges, ViewState
@@ -80,6 +82,10 @@ class Kept(Protocol):
 
     def history_images(self, definitions: Mapping[Place, Definition]) -> dict[Storage, HistoryChanges]:
         """All of the histories."""
+        ...
+
+    def cut_changes(self, number: int, definitions: Mapping[Place, Definition]) -> CutChanges | None:
+        """What has changed in the tables that jobs follow, for the checkpoint of that number; None: they follow nothing."""
         ...
 
     def unread_views(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewState]:
@@ -163,7 +169,7 @@ class DatabaseFolder:
         views, self._state.views = self._state.views, {}
         histories, self._state.histories = self._state.histories, {}
         moments, self._state.moments = self._state.moments, {}
-        return Stored(self.definitions, rows, views, self._storage, histories, moments)
+        return Stored(self.definitions, rows, views, self._storage, histories, moments, self._manifest.followed)
 
     @property
     def views(self) -> Mapping[Storage, ViewState]:
@@ -174,6 +180,25 @@ class DatabaseFolder:
     def histories(self) -> Mapping[Storage, SavedHistory]:
         """Histories as the newest checkpoint has them."""
         return self._manifest.histories
+
+    @property
+    def followed(self) -> SavedCuts:
+        """What jobs follow, as the newest checkpoint has it."""
+        return self._manifest.followed
+
+    @property
+    def checkpoint_number(self) -> int:
+        """The number of the newest checkpoint."""
+        return self._manifest.epoch
+
+    @property
+    def checkpoint_age(self) -> float:
+        """Seconds since it was begun."""
+        return time.monotonic() - self._checkpointed
+
+    def segments(self) -> SegmentReader:
+        """Reads the files of checkpoints."""
+        return SegmentReader(self._storage)
 
     @property
     def keys(self) -> Keys:
@@ -260,7 +285,7 @@ class DatabaseFolder:
 
     def is_older_than(self, seconds: float) -> bool:
         """Whether the newest checkpoint was begun before that, and none is being written."""
-        return time.monotonic() - self._checkpointed >= seconds and not self._is_writing
+        return self.checkpoint_age >= seconds and not self._is_writing
 
     @property
     def _is_writing(self) -> bool:
@@ -312,10 +337,11 @@ class DatabaseFolder:
         views = kept.view_changes(manifest.definitions)
         histories = kept.history_changes(manifest.definitions)
         manifest.views.update(kept.unread_views(manifest.definitions))
+        followed = kept.cut_changes(manifest.epoch, manifest.definitions)
 
         def write() -> None:
             try:
-                self._write(manifest, rows, views, histories, first)
+                self._write(manifest, rows, views, histories, followed, first)
                 self._written = True
             except Exception as error:
                 # What was fixed is not there: next time these tables are written whole.
@@ -349,11 +375,12 @@ class DatabaseFolder:
         rows: Mapping[Storage, RowChanges],
         views: Mapping[Storage, ViewChanges],
         histories: Mapping[Storage, HistoryChanges],
+        followed: CutChanges | None,
         first: int,
     ) -> None:
         started = time.monotonic()
         self._lease.check()
-        checkpoint.save(self._storage, manifest, rows, views, self._settings.keys, histories)
+        checkpoint.save(self._storage, manifest, rows, views, self._settings.keys, histories, followed)
         self._manifest = manifest
         _log.info(
             "the checkpoint after epoch %d is complete",

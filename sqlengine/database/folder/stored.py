@@ -9,6 +9,7 @@ from connectors.memory.column_files import ColumnFiles, filed
 from runtime.checkpoint.storage import Storage as Files
 from runtime.core.changelog import ChangelogBatch
 from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage
+from sqlengine.database.folder.saved_cuts import SavedCuts
 from sqlengine.database.folder.saved_history import SavedHistory
 from sqlengine.database.folder.view_state import ViewState
 
@@ -38,6 +39,8 @@ class Stored:
     """Those of tables and views that have the rows of the checkpoint."""
     moments: dict[int, int] = field(default_factory=dict)
     """When epochs after the checkpoint were complete, by their numbers."""
+    followed: SavedCuts = field(default_factory=SavedCuts)
+    """What jobs follow, at the checkpoint."""
 
 
 @dataclass(slots=True)
