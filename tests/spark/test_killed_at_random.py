@@ -1,4 +1,4 @@
-"""What a job publishes when processes of its cluster are killed at random moments, and files of its state are lost.
+"""What a job publishes when processes of its cluster are killed or stand still at random moments, and files of its state are lost.
 
 A standalone cluster of two workers, each kind SPARK_FAULTS times (`make spark-faults`; not at all without it, because of
 the five JVMs: `test_local_cluster.py` kills a few where one is there). SPARK_EVENTS says how many events (400,000),
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ WITH ('connector' = 'filesystem', 'path' = 'OUT', 'format' = 'debezium-json');
 INSERT INTO totals
 SELECT bid.auction, COUNT(*), MAX(bid.price) FROM nexmark WHERE event_type = 2 GROUP BY bid.auction;
 """
-KINDS = ("task", "executor", "worker", "driver", "resident", "state")
+KINDS = ("task", "executor", "worker", "driver", "resident", "state", "slow")
 
 pytestmark = [
     pytest.mark.skipif(not KILLS, reason="five JVMs: make spark-faults"),
@@ -91,6 +92,8 @@ def harm(kind: str, chance: random.Random, workers: Workers, driver: subprocess.
         workers.replace(chance.randrange(len(workers)))
         return True
     there = tasks_and_executors(workers)
+    if kind == "slow":
+        return stand_still(chance, [*there["task"], *there["executor"]])
     if kind == "state":
         files = [p for p in (state / ".versions").rglob("*.state.*") if p.is_file()]
         if not files or not there["task"]:
@@ -105,6 +108,19 @@ def harm(kind: str, chance: random.Random, workers: Workers, driver: subprocess.
     if pids:
         os.kill(chance.choice(pids), signal.SIGKILL)
     return bool(pids)
+
+
+def stand_still(chance: random.Random, pids: list[int]) -> bool:
+    """One process does nothing for a while, as on a machine that swaps."""
+    if not pids:
+        return False
+    pid = chance.choice(pids)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+        over = time.monotonic() + 5 * chance.random()
+        until(lambda: time.monotonic() > over, "a while")
+        os.kill(pid, signal.SIGCONT)
+    return True
 
 
 @pytest.mark.timeout(0)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from runtime.core.errors import UserError
+from runtime.tasks import crew as crews
 from runtime.tasks import links
 from runtime.tasks.crew import Crew, CrewLost
 from runtime.tasks.links import Door, Frame, Hub, Link, dial
@@ -35,11 +37,14 @@ serve(joining, number, "127.0.0.1")
 class Started:
     """Members of a crew as processes of this machine."""
 
+    before = ""
+    """What they do first."""
+
     def __init__(self, joining: Joining, size: int) -> None:
         self.processes: list[subprocess.Popen[bytes]] = []
         path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
         for number in range(1, size + 1):
-            command = [sys.executable, "-c", JOIN]
+            command = [sys.executable, "-c", self.before + JOIN]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
             assert process.stdin is not None
             process.stdin.write(pickle.dumps((number, joining)).hex().encode() + b"\n")
@@ -55,6 +60,49 @@ class Started:
             assert process.stdin is not None
             process.stdin.close()
             process.wait(60)
+
+
+class Impatient(Started):
+    """Members that take one that is silent for a second for lost."""
+
+    before = "from runtime.tasks import links; links.SILENT_SECONDS, links._ALIVE_SECONDS = 1.0, 0.1\n"
+
+
+class Network:
+    """What lies between members: it carries bytes until it `drops` them, without closing anything."""
+
+    def __init__(self) -> None:
+        self.drops = False
+        self._sockets: list[socket.socket] = []
+
+    def way_to(self, address: tuple[str, int]) -> tuple[str, int]:
+        """Where to connect for an address."""
+        door = socket.create_server((HERE, 0))
+        self._sockets.append(door)
+        threading.Thread(target=self._accept, args=(door, address), daemon=True).start()
+        host, port = door.getsockname()
+        return host, port
+
+    def close(self) -> None:
+        for end in self._sockets:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _accept(self, door: socket.socket, address: tuple[str, int]) -> None:
+        with suppress(OSError):
+            while True:
+                ends = door.accept()[0], socket.create_connection(address)
+                self._sockets += ends
+                for source, target in (ends, ends[::-1]):
+                    threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if not self.drops:
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
 
 
 class Spread:
@@ -155,6 +203,24 @@ def test_a_member_that_ends_is_noticed() -> None:
             crew.carry_out([Spread(3), Spread(3, "end"), Spread(3)], given(3, 10))  # type: ignore[list-item]
     finally:
         crew.end()
+
+
+def test_a_network_that_drops_all_between_two_members_is_noticed(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both see the driver, and no connection is closed. Others do the same phase then."""
+    network = Network()
+    peers = crews.Peers
+    monkeypatch.setattr(crews, "Peers", lambda found: peers(tuple(network.way_to(a) for a in found)))
+    stages: Sequence[Any] = [Spread(2), Spread(1)]
+    apart = Crew(Impatient, 2, HERE)
+    try:
+        with pytest.raises(CrewLost, match=r"task \d"):
+            while True:
+                assert len(apart.carry_out(stages, given(2, 50_000))) == 4
+                network.drops = True
+    finally:
+        apart.end()
+        network.close()
+    assert len(crew.carry_out(stages, given(2, 50_000))) == 4
 
 
 def test_members_that_do_not_come_are_not_waited_for_longer() -> None:
