@@ -15,17 +15,13 @@ from runtime.eval.frames.layout import FrameLayout, lay_out
 from runtime.eval.frames.position_call import WHOLE_PARTITION
 from runtime.expr.nodes import FrameBound
 from runtime.kernels.block_lists import BlockLists
-from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import count_at
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.over_calls import OverCalls
-from runtime.operators.window_assign import milliseconds
-from runtime.operators.window_columns import reject_null_times
+from runtime.operators.timed_rows import TimedRows, on_time
 from runtime.plan.nodes import OverAggregateExec
-from runtime.plan.state import StateSpec, column_names
-from runtime.state.keyed import KeyIndex
 from runtime.state.table import StateTable
 from runtime.state.timed import time_words
 
@@ -66,170 +62,117 @@ class OverAheadOperator(Operator):
         self._ahead = frame.upper_offset or 0 if frame.upper is FrameBound.FOLLOWING else 0
         self._back = frame.lower_offset or 0 if frame.lower is FrameBound.PRECEDING else 0
         self._keeps_all = frame.lower is FrameBound.UNBOUNDED_PRECEDING
-        source = node.input.schema
-        types = [source[i].type for i in node.partition]
-        self._keys = KeyIndex([t.arrow for t in types], [t.nullable for t in types])
-        self._rows = SlotAllocator()
-        self._store = ColumnStore([t.arrow for t in source.types])
-        self._time_of, self._partition_of = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._arrival = np.zeros(0, np.int64)
-        self._is_waiting = np.zeros(0, np.bool_)
+        self._timed = TimedRows(node)
         self._count = np.zeros(0, np.int64)
         self._queue = SortedRuns(1)
         self._lists = BlockLists()
-        self._next_seq = 0
-        self._waiting_table = self._row_table(node.kept("waiting"), waiting=True)
-        self._past_table = self._row_table(node.kept("frames"), waiting=False)
+        self._waiting_table = self._timed.table(node.kept("waiting"), self._loaded_waiting, waiting=True)
+        self._past_table = self._timed.table(node.kept("frames"), self._loaded_past, waiting=False)
 
     @property
     def tables(self) -> Sequence[StateTable]:
         return (self._waiting_table, self._past_table)
 
-    def _row_table(self, spec: StateSpec, *, waiting: bool) -> StateTable:
-        """The table of the rows that wait or of those that have come out."""
-        source = self._node.input.schema
+    def _loaded_waiting(self, rows: np.ndarray) -> None:
+        # All wait for the watermark once more: those that it has passed come first.
+        self._count_in(self._timed.partition[rows])
+        self._wait(rows)
 
-        def live() -> np.ndarray:
-            rows = self._rows.live_slots()
-            return rows[self._is_waiting[rows] == waiting]
-
-        def read(rows: np.ndarray) -> list[pa.Array]:
-            return [*self._store.take(rows), pa.array(self._time_of[rows]), pa.array(self._arrival[rows])]
-
-        def load(columns: list[pa.Array]) -> np.ndarray:
-            times, arrivals = (c.to_numpy() for c in columns[-2:])
-            rows = self._store_rows(columns[:-2], times, arrivals)
-            self._next_seq = max(self._next_seq, int(arrivals.max()) + 1)
-            if waiting:
-                # All wait for the watermark once more: those that it has passed come first.
-                self._is_waiting[rows] = True
-                self._insert(_PENDING, rows)
-            else:
-                order = np.lexsort((arrivals, times))
-                self._lists.append(self._partition_of[rows[order]], rows[order])
-                if self._by_time and not self._keeps_all:
-                    self._insert(_PAST, rows)
-            return rows
-
-        return StateTable(
-            spec.name,
-            [
-                *((n, f.type.arrow) for n, f in zip(column_names(source), source, strict=True)),
-                ("$time", pa.int64()),
-                ("$arrival", pa.int64()),
-            ],
-            live=live,
-            read=read,
-            load=load,
-            key=spec.key_names,
-        )
+    def _loaded_past(self, rows: np.ndarray) -> None:
+        self._count_in(self._timed.partition[rows])
+        rows = self._timed.in_order(rows)
+        self._lists.append(self._timed.partition[rows], rows)
+        if self._by_time and not self._keeps_all:
+            self._insert(_PAST, rows)
 
     @property
     def state_size(self) -> StateSize:
-        parts = (self._keys, self._rows, self._store, self._queue, self._lists, self._calls)
-        arrays = (self._time_of, self._partition_of, self._count, self._arrival, self._is_waiting)
-        size = sum(part.nbytes for part in parts) + sum(array.nbytes for array in arrays)
-        return StateSize(len(self._rows) + len(self._keys), size)
+        parts = (self._timed, self._queue, self._lists, self._calls, self._count)
+        return StateSize(len(self._timed) + len(self._timed.keys), sum(part.nbytes for part in parts))
 
     def output_watermark(self, time: EpochTime) -> int:
         """Rows that wait for others come out behind the watermark, so it is held back."""
         if time.watermark in (MIN_WATERMARK, MAX_WATERMARK):
             return time.watermark
         _, rows = self._queue.first(np.array([_OWED], np.int64), 1)
-        return min(time.watermark, int(self._time_of[rows[0]]) - 1) if len(rows) else time.watermark
+        return min(time.watermark, int(self._timed.time[rows[0]]) - 1) if len(rows) else time.watermark
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
         if batch is not None and len(batch):
             self._receive(batch, time)
-        if time.watermark == MIN_WATERMARK or not len(self._rows):
+        if time.watermark == MIN_WATERMARK or not len(self._timed):
             return None
         passed = self._queue.pop_below(_PENDING, time_words(np.array([time.watermark]))[0], inclusive=True)
         if len(passed):
-            self._lists.append(self._partition_of[passed], passed)
+            self._lists.append(self._timed.partition[passed], passed)
             self._insert(_OWED, passed)
         if time.watermark == MAX_WATERMARK:
             due = self._queue.range(np.array([_OWED], np.int64), None, None)[1]
-            slots = np.unique(self._partition_of[due])
+            slots = np.unique(self._timed.partition[due])
         elif self._frame.upper is FrameBound.UNBOUNDED_FOLLOWING:
             return None
         elif self._by_time:
             bound = time_words(np.array([time.watermark - int(self._ahead)]))[0].reshape(1, -1)
             due = self._queue.range(np.array([_OWED], np.int64), None, bound, True, True)[1]
-            slots = np.unique(self._partition_of[due])
+            slots = np.unique(self._timed.partition[due])
         else:
-            due, slots = None, np.unique(self._partition_of[passed])
+            due, slots = None, np.unique(self._timed.partition[passed])
         output = self._emit(due, slots) if len(slots) else None
         self._expire(time)
         return output
 
     def _receive(self, batch: ChangelogBatch, time: EpochTime) -> None:
         """Keeps rows until the watermark passes them."""
-        column = self._node.order[0].index
-        batch = reject_null_times(batch, column, self._context)
-        times = milliseconds(batch.column(column))
-        if time.previous_watermark != MIN_WATERMARK:
-            late = times <= time.previous_watermark
-            if late.any():
-                mask = pa.array(late)
-                self._context.reject(
-                    "late", batch.rows.filter(mask), time.previous_watermark, batch.column(column).filter(mask)
-                )
-                batch, times = batch.filter(~late), times[~late]
+        batch, times = on_time(batch, self._node.order[0].index, time, self._context)
         if not len(batch):
             return
-        arrivals = np.arange(self._next_seq, self._next_seq + len(batch), dtype=np.int64)
-        self._next_seq += len(batch)
-        rows = self._store_rows(batch.columns, times, arrivals)
-        self._is_waiting[rows] = True
-        self._insert(_PENDING, rows)
+        rows, partitions, _ = self._timed.arrive(batch.columns, times)
+        self._count_in(partitions)
+        self._wait(rows)
         self._waiting_table.wrote(rows)
 
-    def _store_rows(self, columns: list[pa.Array], times: np.ndarray, arrivals: np.ndarray) -> np.ndarray:
-        partitions, _ = self._keys.insert([columns[i] for i in self._node.partition], len(times))
-        rows = self._rows.allocate(len(times))
-        high = self._rows.high
-        self._time_of, self._partition_of = grown(self._time_of, high), grown(self._partition_of, high)
-        self._arrival, self._is_waiting = grown(self._arrival, high), grown(self._is_waiting, high, False)
-        self._time_of[rows], self._partition_of[rows] = times, partitions
-        self._arrival[rows], self._is_waiting[rows] = arrivals, False
-        self._store.put(rows, columns)
-        self._count = grown(self._count, self._keys.capacity)
+    def _count_in(self, partitions: np.ndarray) -> None:
+        self._count = grown(self._count, self._timed.keys.capacity)
         count_at(self._count, partitions)
-        return rows
+
+    def _wait(self, rows: np.ndarray) -> None:
+        self._timed.waits[rows] = True
+        self._insert(_PENDING, rows)
 
     def _insert(self, queue: int, rows: np.ndarray) -> None:
         self._queue.insert(
-            np.full(len(rows), queue, np.int64), time_words(self._time_of[rows]), self._arrival[rows], rows
+            np.full(len(rows), queue, np.int64), time_words(self._timed.time[rows]), self._timed.arrival[rows], rows
         )
 
     def _emit(self, due: np.ndarray | None, slots: np.ndarray) -> ChangelogBatch | None:
         """The rows that are due with their values; None: those that enough others follow. `slots` are all their
         partitions."""
         group, rows = self._lists.probe(slots)
-        times = self._time_of[rows]
+        times = self._timed.time[rows]
         new_peer = np.ones(len(rows), np.bool_)
         new_peer[1:] = times[1:] != times[:-1]
         layout = lay_out(group, new_peer)
         low, high = self._calls.bounds(layout, times)
         if due is None:
-            chosen = self._is_waiting[rows] & self._followed(layout)
+            chosen = self._timed.waits[rows] & self._followed(layout)
         else:
-            is_due = np.zeros(self._rows.high, np.bool_)
+            is_due = np.zeros(self._timed.slots.high, np.bool_)
             is_due[due] = True
             chosen = is_due[rows]
         places = np.flatnonzero(chosen)
         if not len(places):
             return None
-        places = places[np.lexsort((self._arrival[rows[places]], times[places]))]
+        places = places[np.lexsort((self._timed.arrival[rows[places]], times[places]))]
         needed = set(self._calls.needed)
         nothing = pa.nulls(0)
         columns = [
-            self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))
+            self._timed.store.take_column(i, rows) if i in needed else nothing
+            for i in range(len(self._node.input.schema))
         ]
         values = self._calls.values(Frames(layout, columns, places, low[places], high[places], self._calls.exclude))
         out = rows[places]
-        output = ChangelogBatch.of([*self._store.take(out), *values], self._node.schema)
+        output = ChangelogBatch.of([*self._timed.store.take(out), *values], self._node.schema)
         self._came_out(out)
         if not self._by_time:
             self._free_unreached(layout, rows, low)
@@ -244,7 +187,7 @@ class OverAheadOperator(Operator):
 
     def _came_out(self, rows: np.ndarray) -> None:
         self._waiting_table.freed(rows)
-        self._is_waiting[rows] = False
+        self._timed.waits[rows] = False
         self._past_table.wrote(rows)
         self._queue.remove(rows)
         if self._by_time and not self._keeps_all:
@@ -258,7 +201,7 @@ class OverAheadOperator(Operator):
         here = np.arange(len(layout), dtype=np.int64)
         back = int(self._back)
         # The first row that waits reaches furthest back; where none does, the next to come, a group of its own.
-        waits = self._is_waiting[rows]
+        waits = self._timed.waits[rows]
         reached = np.where(waits, low, len(layout))
         heads = np.flatnonzero(np.diff(layout.segment, prepend=-1))
         first = np.minimum.reduceat(reached, heads)[layout.segment]
@@ -273,7 +216,7 @@ class OverAheadOperator(Operator):
     def _expire(self, time: EpochTime) -> None:
         """RANGE: lets go of rows that have come out and that no frame reaches any more; at the end of the input of all."""
         if time.watermark == MAX_WATERMARK:
-            self._free(self._rows.live_slots())
+            self._free(self._timed.slots.live_slots())
             self._queue.clear()
             return
         if not self._by_time or self._keeps_all:
@@ -287,11 +230,10 @@ class OverAheadOperator(Operator):
         """Lets go of rows, and of partitions without any."""
         if not len(rows):
             return
-        partitions = self._partition_of[rows]
+        partitions = self._timed.partition[rows]
         self._lists.remove(partitions, rows)
         self._past_table.freed(rows)
-        self._store.free(rows)
-        self._rows.free(rows)
+        self._timed.free(rows)
         np.subtract.at(self._count, partitions, 1)
         slots = np.unique(partitions)
-        self._keys.remove(slots[self._count[slots] == 0])
+        self._timed.keys.remove(slots[self._count[slots] == 0])

@@ -15,19 +15,15 @@ from runtime.eval.frames.layout import lay_out
 from runtime.eval.frames.position_call import WHOLE_PARTITION, PositionCall
 from runtime.expr.nodes import Frame, FrameBound
 from runtime.kernels.block_lists import BlockLists
-from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import count_at
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.over_calls import OverCalls
-from runtime.operators.window_assign import milliseconds
-from runtime.operators.window_columns import reject_null_times
+from runtime.operators.timed_rows import TimedRows, on_time
 from runtime.plan.nodes import OverAggregateExec
-from runtime.plan.state import StateSpec, column_names
 from runtime.state.idle_slots import IdleSlots
-from runtime.state.keyed import KeyIndex
 from runtime.state.table import TOUCHED, StateTable
 from runtime.state.timed import time_words
 
@@ -68,22 +64,17 @@ class OverTimeOperator(Operator):
         if isinstance(self._span, float) and self._calls.history:
             # LAG may look back further than any span of time.
             self._span = None
-        source = node.input.schema
-        types = [source[i].type for i in node.partition]
-        self._keys = KeyIndex([t.arrow for t in types], [t.nullable for t in types])
-        self._rows = SlotAllocator()
-        self._store = ColumnStore([t.arrow for t in source.types])
-        self._time_of, self._partition_of = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._arrival = np.zeros(0, np.int64)
-        self._is_waiting = np.zeros(0, np.bool_)
+        self._timed = TimedRows(node)
         self._waiting = np.zeros(0, np.int64)
         self._queue = SortedRuns(1)
         self._past = BlockLists()
         self._idle = IdleSlots(node.ttl) if node.ttl and not node.time_bounds_rows else None
-        self._next_seq = 0
         self._saved = self._calls.saved_calls(self._carries)
-        self._waiting_table = self._row_table(node.kept("waiting"), waiting=True) if node.rowtime else None
-        self._past_table = self._row_table(node.kept("frames"), waiting=False) if node.keeps_past_rows else None
+        timed = self._timed
+        self._waiting_table = timed.table(node.kept("waiting"), self._wait, waiting=True) if node.rowtime else None
+        self._past_table = (
+            timed.table(node.kept("frames"), self._loaded_past, waiting=False) if node.keeps_past_rows else None
+        )
         self._totals_table = self._made_totals() if node.keeps_totals or self._idle is not None else None
         tables = [self._totals_table, self._waiting_table, self._past_table, self._calls.history_table()]
         self._tables = [table for table in tables if table is not None]
@@ -95,43 +86,12 @@ class OverTimeOperator(Operator):
     def tables(self) -> Sequence[StateTable]:
         return self._tables
 
-    def _row_table(self, spec: StateSpec, *, waiting: bool) -> StateTable:
-        """The table of the rows that wait or of those past."""
-        source = self._node.input.schema
-        names = column_names(source)
-
-        def live() -> np.ndarray:
-            rows = self._rows.live_slots()
-            return rows[self._is_waiting[rows] == waiting]
-
-        def read(rows: np.ndarray) -> list[pa.Array]:
-            return [*self._store.take(rows), pa.array(self._time_of[rows]), pa.array(self._arrival[rows])]
-
-        def load(columns: list[pa.Array]) -> np.ndarray:
-            times, arrivals = (c.to_numpy() for c in columns[-2:])
-            rows, partitions, _ = self._store_rows(columns[:-2], times, arrivals)
-            self._next_seq = max(self._next_seq, int(arrivals.max()) + 1)
-            order = np.lexsort((arrivals, times))
-            if waiting:
-                self._wait(rows, partitions)
-            else:
-                self._past.append(partitions[order], rows[order])
-                if self._node.time_bounds_rows:
-                    self._queue.insert(np.full(len(rows), _PAST, np.int64), time_words(times), arrivals, rows)
-            return rows
-
-        return StateTable(
-            spec.name,
-            [
-                *((n, f.type.arrow) for n, f in zip(names, source, strict=True)),
-                ("$time", pa.int64()),
-                ("$arrival", pa.int64()),
-            ],
-            live=live,
-            read=read,
-            load=load,
-            key=spec.key_names,
-        )
+    def _loaded_past(self, rows: np.ndarray) -> None:
+        self._waiting = grown(self._waiting, self._timed.keys.capacity)
+        rows = self._timed.in_order(rows)
+        self._past.append(self._timed.partition[rows], rows)
+        if self._node.time_bounds_rows:
+            self._insert(_PAST, rows)
 
     def _made_totals(self) -> StateTable:
         """The table of the partitions: what they carry over, and when they were touched."""
@@ -141,11 +101,15 @@ class OverTimeOperator(Operator):
 
         def read(slots: np.ndarray) -> list[pa.Array]:
             carried = [column for _, call in self._saved for column in call.save(slots)]
-            return [*self._keys.columns(slots), *carried, *([] if self._idle is None else [self._idle.times(slots)])]
+            return [
+                *self._timed.keys.columns(slots),
+                *carried,
+                *([] if self._idle is None else [self._idle.times(slots)]),
+            ]
 
         def load(columns: list[pa.Array]) -> np.ndarray:
-            slots, _ = self._keys.insert(columns[: len(keys)], len(columns[-1]))
-            self._waiting = grown(self._waiting, self._keys.capacity)
+            slots, _ = self._timed.keys.insert(columns[: len(keys)], len(columns[-1]))
+            self._waiting = grown(self._waiting, self._timed.keys.capacity)
             rest = iter(columns[len(keys) :])
             for _, call in self._saved:
                 call.restore(slots, [next(rest) for _ in call.carried()])
@@ -160,7 +124,7 @@ class OverTimeOperator(Operator):
                 *((f"{name} {column}", type_) for name, call in self._saved for column, type_ in call.carried()),
                 *([] if self._idle is None else [(TOUCHED, pa.int64())]),
             ],
-            live=self._keys.live_slots,
+            live=self._timed.keys.live_slots,
             read=read,
             load=load,
             key=spec.key_names,
@@ -173,7 +137,7 @@ class OverTimeOperator(Operator):
         due = np.empty(0, np.int64)
         if batch is not None and len(batch):
             due = self._receive(batch, time)
-        if self._node.rowtime and time.watermark != MIN_WATERMARK and len(self._rows):
+        if self._node.rowtime and time.watermark != MIN_WATERMARK and len(self._timed):
             due = self._queue.pop_below(_PENDING, time_words(np.array([time.watermark]))[0], inclusive=True)
         output = self._emit(due, time) if len(due) else None
         self._expire(time)
@@ -181,76 +145,56 @@ class OverTimeOperator(Operator):
 
     @property
     def state_size(self) -> StateSize:
-        parts = (self._keys, self._rows, self._store, self._queue, self._past, self._calls)
-        arrays = (self._time_of, self._partition_of, self._waiting, self._arrival, self._is_waiting)
-        size = sum(part.nbytes for part in parts) + sum(array.nbytes for array in arrays)
-        return StateSize(len(self._rows) + len(self._keys), size)
+        parts = (self._timed, self._queue, self._past, self._calls, self._waiting)
+        return StateSize(len(self._timed) + len(self._timed.keys), sum(part.nbytes for part in parts))
 
     def _receive(self, batch: ChangelogBatch, time: EpochTime) -> np.ndarray:
         """Stores the rows; those that are due at once (processing time) come back."""
         if self._node.rowtime:
-            column = self._node.order[0].index
-            batch = reject_null_times(batch, column, self._context)
-            times = milliseconds(batch.column(column))
-            if time.previous_watermark != MIN_WATERMARK:
-                late = times <= time.previous_watermark
-                if late.any():
-                    mask = pa.array(late)
-                    self._context.reject(
-                        "late", batch.rows.filter(mask), time.previous_watermark, batch.column(column).filter(mask)
-                    )
-                    batch, times = batch.filter(~late), times[~late]
+            batch, times = on_time(batch, self._node.order[0].index, time, self._context)
         else:
             times = np.full(len(batch), time.processing_time, np.int64)
         if not len(batch):
             return np.empty(0, np.int64)
         columns = batch.columns
         self._calls.look_at(columns)
-        arrivals = np.arange(self._next_seq, self._next_seq + len(batch), dtype=np.int64)
-        self._next_seq += len(batch)
-        rows, partitions, new = self._store_rows(columns, times, arrivals)
+        rows, partitions, new = self._timed.arrive(columns, times)
         if self._totals_table is not None:
             self._totals_table.wrote(new)
         if not self._node.rowtime:
-            count_at(self._waiting, partitions)
+            self._count_in(partitions)
             return rows
-        self._wait(rows, partitions)
+        self._wait(rows)
         if self._waiting_table is not None:
             self._waiting_table.wrote(rows)
         return np.empty(0, np.int64)
 
-    def _store_rows(
-        self, columns: list[pa.Array], times: np.ndarray, arrivals: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Gives rows their slots: those, their partitions, and the partitions that are new."""
-        partitions, is_new = self._keys.insert([columns[i] for i in self._node.partition], len(times))
-        rows = self._rows.allocate(len(times))
-        high = self._rows.high
-        self._time_of, self._partition_of = grown(self._time_of, high), grown(self._partition_of, high)
-        self._arrival, self._is_waiting = grown(self._arrival, high), grown(self._is_waiting, high, False)
-        self._time_of[rows], self._partition_of[rows] = times, partitions
-        self._arrival[rows], self._is_waiting[rows] = arrivals, False
-        self._store.put(rows, columns)
-        self._waiting = grown(self._waiting, self._keys.capacity)
-        return rows, partitions, partitions[is_new]
-
-    def _wait(self, rows: np.ndarray, partitions: np.ndarray) -> None:
-        """Rows wait for the watermark."""
-        self._is_waiting[rows] = True
+    def _count_in(self, partitions: np.ndarray) -> None:
+        """One more row of each partition waits."""
+        self._waiting = grown(self._waiting, self._timed.keys.capacity)
         count_at(self._waiting, partitions)
-        queue = np.full(len(rows), _PENDING, np.int64)
-        self._queue.insert(queue, time_words(self._time_of[rows]), self._arrival[rows], rows)
+
+    def _wait(self, rows: np.ndarray) -> None:
+        """Rows wait for the watermark."""
+        self._timed.waits[rows] = True
+        self._count_in(self._timed.partition[rows])
+        self._insert(_PENDING, rows)
+
+    def _insert(self, queue: int, rows: np.ndarray) -> None:
+        self._queue.insert(
+            np.full(len(rows), queue, np.int64), time_words(self._timed.time[rows]), self._timed.arrival[rows], rows
+        )
 
     def _emit(self, due: np.ndarray, time: EpochTime) -> ChangelogBatch:
         """The rows that are due, in this order, with their values."""
-        partition = self._partition_of[due]
+        partition = self._timed.partition[due]
         first, group = group_ids(partition.view(np.uint64).reshape(-1, 1))
         slots = partition[first]
         owner, past = self._past.probe(slots)
         group = np.concatenate((owner, group))
         order = np.argsort(group, kind="stable")
         rows = np.concatenate((past, due))[order]
-        times = self._time_of[rows]
+        times = self._timed.time[rows]
         new_peer = np.ones(len(rows), np.bool_)
         if self._node.rowtime:
             new_peer[1:] = times[1:] != times[:-1]
@@ -266,9 +210,9 @@ class OverTimeOperator(Operator):
         back = np.empty(len(due), np.int64)
         back[order[places] - len(past)] = np.arange(len(due))
         take = pa.array(back)
-        output = ChangelogBatch.of([*self._store.take(due), *(v.take(take) for v in values)], self._node.schema)
+        output = ChangelogBatch.of([*self._timed.store.take(due), *(v.take(take) for v in values)], self._node.schema)
         np.subtract.at(self._waiting, partition, 1)
-        self._is_waiting[due] = False
+        self._timed.waits[due] = False
         if self._waiting_table is not None:
             self._waiting_table.freed(due)
         if self._idle is not None:
@@ -283,7 +227,8 @@ class OverTimeOperator(Operator):
         nothing = pa.nulls(0)
         needed = set(self._calls.needed)
         return [
-            self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))
+            self._timed.store.take_column(i, rows) if i in needed else nothing
+            for i in range(len(self._node.input.schema))
         ]
 
     def _remember(self, due: np.ndarray, partition: np.ndarray, slots: np.ndarray) -> None:
@@ -296,8 +241,7 @@ class OverTimeOperator(Operator):
             keep = max(keep, self._span)
         elif not self._carries:
             self._keep(partition, due)
-            queue = np.full(len(due), _PAST, np.int64)
-            self._queue.insert(queue, time_words(self._time_of[due]), self._arrival[due], due)
+            self._insert(_PAST, due)
             return
         if keep == 0:
             self._free(due)
@@ -330,7 +274,7 @@ class OverTimeOperator(Operator):
         # In processing time a row at the bound is still reached by rows of this very millisecond.
         rows = self._queue.pop_below(_PAST, time_words(np.array([bound]))[0], inclusive=self._node.rowtime)
         if len(rows):
-            self._past.remove(self._partition_of[rows], rows)
+            self._past.remove(self._timed.partition[rows], rows)
             self._free(rows)
 
     def _free(self, rows: np.ndarray) -> None:
@@ -338,13 +282,12 @@ class OverTimeOperator(Operator):
             return
         self._release_rows(rows)
         if not self._carries and not self._positions:
-            partitions = np.unique(self._partition_of[rows])
+            partitions = np.unique(self._timed.partition[rows])
             idle = partitions[self._waiting[partitions] == 0]
             self._forget_partitions(idle[self._past.counts(idle) == 0])
 
     def _release_rows(self, rows: np.ndarray) -> None:
-        self._store.free(rows)
-        self._rows.free(rows)
+        self._timed.free(rows)
         if self._past_table is not None:
             self._past_table.freed(rows)
 
@@ -363,7 +306,7 @@ class OverTimeOperator(Operator):
         if len(partitions) == 0:
             return
         self._calls.release(partitions)
-        self._keys.remove(partitions)
+        self._timed.keys.remove(partitions)
         if self._idle is not None:
             self._idle.forget(partitions)
         if self._totals_table is not None:
