@@ -89,6 +89,8 @@ AS_EXPRESSIONS = {
     ("QUOTE_LITERAL", 1): "CONCAT('''', REPLACE($1, '''', ''''''), '''')",
     ("QUOTE_NULLABLE", 1): "COALESCE(CONCAT('''', REPLACE($1, '''', ''''''), ''''), 'NULL')",
     ("DATE", 1): "CAST($1 AS DATE)",
+    ("CURRENT_SCHEMA", 0): "CURRENT_DATABASE()",
+    ("CURRENT_SCHEMAS", 1): "CASE WHEN $1 THEN ARRAY['pg_catalog', CURRENT_DATABASE()] ELSE ARRAY[CURRENT_DATABASE()] END",
 }  # fmt: skip
 
 _FIELDS = {

@@ -201,7 +201,7 @@ class Connection:
     async def _whole(self, text: str, offset: int) -> bool:
         """A statement of a Query message from its text to its tag; whether it has succeeded."""
         session = self.session
-        timer = self._begin()
+        timer = self._begin(text)
         portal = None
         try:
             portal = Portal(await self._in_thread(lambda: session.run(lambda: self._read_and_run(text))))
@@ -225,8 +225,11 @@ class Connection:
             raise PgError("42P02", "there is no parameter $1", hint="parameters are values of the extended protocol")
         return statement.run(())
 
-    def _begin(self) -> asyncio.TimerHandle | None:
+    def _begin(self, text: str | None = None) -> asyncio.TimerHandle | None:
+        """`text`: of the statement at hand, where it is known already."""
         self.session.begin_statement()
+        if text is not None:
+            self.session.activity.begin(text)
         self._began = time.perf_counter()
         timeout = self.session.timeout
         return None if timeout is None else self._loop.call_later(timeout[0], self.cancel, timeout[1])
@@ -243,6 +246,7 @@ class Connection:
         if timer is not None:
             timer.cancel()
         self.session.stops_by(None)
+        self.session.activity.end(in_transaction=self.session.transaction.state != b"I")
 
     async def _extended(self, type_: bytes, payload: m.Payload) -> None:
         offset = 0
@@ -274,6 +278,7 @@ class Connection:
     async def _parse(self, payload: m.Payload) -> None:
         name, text = payload.text(), payload.text()
         self._text = text
+        self.session.activity.begin(text)
         given = [type_by_oid(payload.int32() & 0xFFFFFFFF) for _ in range(payload.count())]
         payload.end()
         if name and name in self.session.statements:
@@ -375,6 +380,7 @@ class Connection:
         if portal is None:
             named = self._portal_statement(name)
             self._text = named.text
+            session.activity.begin(named.text)
             values, statement = self._bound[name][1], named.statement
             if statement is None:
                 self._wire.send(m.message(b"I"))

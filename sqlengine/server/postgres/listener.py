@@ -65,7 +65,7 @@ class PostgresServer:
         self._most = most
         self._numbers = itertools.count(1)
         self._connections: dict[int, Connection] = {}
-        self._catalogues = Catalogues(environment)
+        self._catalogues = Catalogues(environment, lambda: [c.session for c in tuple(self._connections.values())])
         self._feeds = feeds or Feeds(environment.session.database)
         self.lookups = Together(Indices.of(environment.session.database), access)
         self._server: asyncio.Server | None = None

@@ -13,6 +13,7 @@ from sqlengine.parameters.point_lookup import PointLookup
 from sqlengine.roles.limits import NO_LIMITS, Limits
 from sqlengine.server.audit import Trail
 from sqlengine.server.feeds import Feeds
+from sqlengine.server.postgres.activity import Activity
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.commands import read as read_command
 from sqlengine.server.postgres.connection_statements import ConnectionStatement
@@ -72,6 +73,7 @@ class ClientSession:
         self.number = number
         self.client = ""
         """Where the client is, for those who operate the server."""
+        self.activity = Activity()
         self.trail = trail
         self.environment = environment
         self.settings = Settings(changed)
@@ -141,19 +143,30 @@ class ClientSession:
 
     @property
     def _reads_only(self) -> bool:
+        """A replica refuses by itself, and names its leader."""
+        if self._is_replica:
+            return False
         of_session = self.transaction.state == b"I"
         name = "default_transaction_read_only" if of_session else "transaction_read_only"
         return self.settings.get(name).lower() in ("on", "true", "yes", "1")
 
+    @property
+    def _is_replica(self) -> bool:
+        return self.environment.session.database.replica is not None
+
     def say_reads_only(self, value: bool | None) -> None:
-        """Whether the transaction at hand only reads; None: as the session says."""
+        """Whether the transaction at hand only reads; None: as the session says. Raises PgError 25001 at a replica."""
+        if self._is_replica:
+            if value is False:
+                raise PgError("25001", "cannot set transaction read-write mode during recovery")
+            return
         default = self.settings.get("default_transaction_read_only")
         self.settings.set("transaction_read_only", default if value is None else "on" if value else "off")
 
     def set_modes(self, of_session: bool, reads_only: bool | None) -> str | None:
         """SET TRANSACTION, or what all transactions of the session are; a warning."""
         if of_session:
-            if reads_only is not None:
+            if reads_only is not None and not self._is_replica:
                 self.settings.set("default_transaction_read_only", "on" if reads_only else "off")
             return None
         if self.transaction.state == b"I":

@@ -22,6 +22,7 @@ from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.server.postgres.catalogue.contents import Contents
 from sqlengine.server.postgres.catalogue.definitions import COLUMNS, KEYWORDS, SCRIPTS
+from sqlengine.server.postgres.catalogue.live import Sessions, live_rows, sizes
 from sqlengine.server.postgres.catalogue.rewriting import SCHEMA, Question, rewritten
 from sqlengine.server.postgres.settings import SERVER_VERSION
 from sqlengine.server.postgres.sqlstate import PgError
@@ -52,9 +53,14 @@ _CONSTANTS: dict[str, Any] = {
 
 
 class Catalogues:
-    """The catalogues of a database's connections: one for each catalog and user, as long as definitions do not change."""
+    """The catalogues of a database's connections: one for each catalog and user, as long as definitions do not change.
 
-    def __init__(self, environment: TableEnvironment) -> None:
+    Args:
+        sessions: of those who are connected.
+    """
+
+    def __init__(self, environment: TableEnvironment, sessions: Sessions) -> None:
+        self._sessions = sessions
         self._database = environment.session.database
         self._started = dt.datetime.now(dt.UTC)
         self._lock = threading.Lock()
@@ -72,8 +78,8 @@ class Catalogues:
         found = texts[text]
         return None if found is None else CatalogueStatement(self, session, found)
 
-    def connect(self, session: ClientSession) -> duckdb.DuckDBPyConnection:
-        """A connection that knows whose question it is asked."""
+    def connect(self, session: ClientSession, question: Question) -> duckdb.DuckDBPyConnection:
+        """A connection that knows whose question it is asked, and has the tables that are filled for it."""
         engine = session.environment.session
         catalogs = engine.catalogs
         temporary = bool(catalogs.temporary_objects())
@@ -91,6 +97,7 @@ class Catalogues:
             else:
                 made = kept[1]
             connection = made.cursor()
+        settings = list(session.settings.everything())
         values = _CONSTANTS | {
             "current_database": catalogs.current_catalog,
             "current_schema": catalogs.current_database,
@@ -98,10 +105,18 @@ class Catalogues:
             "version": _VERSION,
             "started": self._started,
             "backend_pid": session.number,
-            "settings": [f"{name}={value}" for name, value in session.settings.everything()],
+            "settings": [f"{name}={value}" for name, value in settings],
+            "setting_names": [name.lower() for name, _ in settings],
+            "setting_values": [value for _, value in settings],
         }
         for name, value in values.items():
             connection.execute(f"SET VARIABLE {name} = $1", [value])
+        if question.asks_sizes:
+            for name, numbers in zip(("sized", "sizes"), sizes(engine), strict=True):
+                connection.execute(f"SET VARIABLE {name} = $1", [numbers])
+        for name in question.live:
+            connection.execute(f"CREATE TEMP TABLE {name} AS FROM {SCHEMA}.{name} LIMIT 0")
+            _fill(connection, f"temp.{name}", COLUMNS[name], live_rows(name, session, self._sessions))
         return connection
 
 
@@ -112,13 +127,20 @@ def _made(contents: Contents) -> duckdb.DuckDBPyConnection:
     for script in SCRIPTS:
         connection.execute(script)
     for name, rows in contents.tables.items():
-        columns = [column for column in COLUMNS[name] if column in rows[0]]
-        filling = pa.table({column: [row[column] for row in rows] for column in columns})
-        names = ", ".join(f'"{column}"' for column in columns)
-        connection.register("filling", filling)
-        connection.execute(f"INSERT INTO {SCHEMA}.{name} ({names}) SELECT {names} FROM filling")
-        connection.unregister("filling")
+        _fill(connection, f"{SCHEMA}.{name}", COLUMNS[name], rows)
     return connection
+
+
+def _fill(
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str], rows: list[dict[str, Any]]
+) -> None:
+    named = [column for column in columns if any(column in row for row in rows)]
+    if not named:
+        return
+    names = ", ".join(f'"{column}"' for column in named)
+    connection.register("filling", pa.table({column: [row.get(column) for row in rows] for column in named}))
+    connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM filling")
+    connection.unregister("filling")
 
 
 def _sleep(seconds: float) -> str:
@@ -140,14 +162,14 @@ class CatalogueStatement:
     def __init__(self, catalogues: Catalogues, session: ClientSession, question: Question) -> None:
         self._catalogues = catalogues
         self._session = session
-        self._text = text = question.text
-        connection = catalogues.connect(session)
+        self._question = question
+        text = question.text
+        connection = catalogues.connect(session, question)
         try:
             count = len(connection.extract_statements(text)[0].named_parameters)
             self.parameters: Sequence[PgType | None] = [None] * count
-            nothing: Any = connection.execute(f"SELECT * FROM ({text}) AS q LIMIT 0", [None] * count).to_arrow_table()
-            names = question.names or nothing.schema.names
-            self.columns = [Described(n, _type_of(f.type)) for n, f in zip(names, nothing.schema, strict=True)]
+            nothing: Any = connection.execute(question.described, [None] * count).to_arrow_table()
+            self.columns = [Described(f.name, _type_of(f.type)) for f in nothing.schema]
         except duckdb.Error as error:
             raise _told(error) from error
         finally:
@@ -155,9 +177,9 @@ class CatalogueStatement:
 
     def run(self, values: Sequence[Any]) -> Outcome:
         """See `Statement`."""
-        connection = self._catalogues.connect(self._session)
+        connection = self._catalogues.connect(self._session, self._question)
         try:
-            table = connection.execute(self._text, list(values)).to_arrow_table()
+            table = connection.execute(self._question.text, list(values)).to_arrow_table()
         except duckdb.Error as error:
             raise _told(error) from error
         finally:

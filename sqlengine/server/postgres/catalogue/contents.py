@@ -24,7 +24,7 @@ from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, qu
 from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType, columns_of
 from sqlengine.statements.planning import object_schema
 
-__all__ = ["OWNER", "Contents", "oid_of"]
+__all__ = ["OWNER", "Contents", "oid_of", "role_oid"]
 
 OWNER = 10
 """The number of the role that is always there."""
@@ -40,7 +40,8 @@ def oid_of(*parts: str) -> int:
     return _FIRST + zlib.crc32("\0".join(parts).encode()) % (2**31 - _FIRST)
 
 
-def _role_oid(name: str) -> int:
+def role_oid(name: str) -> int:
+    """The number of a role by its name."""
     return OWNER if name == FIRST else oid_of("role", name)
 
 
@@ -84,7 +85,7 @@ class Contents:
         known = self._session.database.roles.roles
         others = {} if self._user in known else {self._user: Role(self._user, login=True, superuser=True)}
         for role in (*known.values(), *others.values()):
-            oid = _role_oid(role.name)
+            oid = role_oid(role.name)
             until = None if role.valid_until is None else dt.datetime.fromtimestamp(role.valid_until / 1000, dt.UTC)
             limit = -1 if role.limits.connections is None else role.limits.connections
             common = {
@@ -159,7 +160,7 @@ class Contents:
             kind,
             len(schema),
             bool(key) or any(c.condition is None for c in constraints),
-            owner=_role_oid(owner),
+            owner=role_oid(owner),
             temporary=isinstance(thing, CatalogTable) and thing.temporary,
             checks=sum(c.condition is not None for c in constraints),
         )

@@ -77,14 +77,17 @@ CREATE MACRO pgf_pg_get_function_arguments(o) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_get_function_identity_arguments(o) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_relation_is_publishable(o) AS FALSE;
 CREATE MACRO pgf_pg_relation_is_updatable(o, i := FALSE) AS 28;
-CREATE MACRO pgf_pg_relation_size(o, f := '') AS CAST(0 AS BIGINT);
-CREATE MACRO pgf_pg_total_relation_size(o) AS CAST(0 AS BIGINT);
-CREATE MACRO pgf_pg_table_size(o) AS CAST(0 AS BIGINT);
-CREATE MACRO pgf_pg_indexes_size(o) AS CAST(0 AS BIGINT);
-CREATE MACRO pgf_pg_database_size(o) AS CAST(0 AS BIGINT);
 CREATE MACRO pgf_pg_tablespace_size(o) AS CAST(0 AS BIGINT);
 CREATE MACRO pgf_pg_get_function_sqlbody(o) AS CAST(NULL AS VARCHAR);
-CREATE MACRO pgf_pg_size_pretty(n) AS n || ' bytes';
+-- Of each unit twice the number is rounded, as PostgreSQL does it.
+CREATE MACRO pgf__unit(n, bits) AS CAST((abs(n) // (1::HUGEINT << bits) + 1) // 2 AS BIGINT) * sign(n);
+CREATE MACRO pgf_pg_size_pretty(n) AS
+  CASE WHEN abs(n) < 10240 THEN CAST(n AS HUGEINT) || ' bytes'
+  WHEN abs(n) // 512 < 20479 THEN pgf__unit(n, 9) || ' kB'
+  WHEN abs(n) // (1::HUGEINT << 19) < 20479 THEN pgf__unit(n, 19) || ' MB'
+  WHEN abs(n) // (1::HUGEINT << 29) < 20479 THEN pgf__unit(n, 29) || ' GB'
+  WHEN abs(n) // (1::HUGEINT << 39) < 20479 THEN pgf__unit(n, 39) || ' TB'
+  ELSE pgf__unit(n, 49) || ' PB' END;
 CREATE MACRO pgf_pg_tablespace_location(o) AS '';
 CREATE MACRO pgf_pg_is_other_temp_schema(o) AS FALSE;
 CREATE MACRO pgf_pg_my_temp_schema() AS CAST(0 AS UINTEGER);
@@ -113,9 +116,9 @@ CREATE MACRO pgf_has_sequence_privilege(a, b, c := NULL) AS TRUE;
 CREATE MACRO pgf_pg_has_role(a, b, c := NULL) AS TRUE;
 
 CREATE MACRO pgf__setting(n, missing) AS
-  CASE WHEN (SELECT count(*) FROM cat.pg_settings WHERE lower(name) = n) > 0 THEN (SELECT any_value(setting) FROM
-  cat.pg_settings WHERE lower(name) = n) WHEN missing THEN NULL ELSE error('unrecognized configuration parameter "' || n
-  || '"') END;
+  CASE WHEN list_contains(getvariable('setting_names'), n) THEN list_extract(getvariable('setting_values'),
+  list_position(getvariable('setting_names'), n)) WHEN missing THEN NULL ELSE error('unrecognized configuration parameter "' ||
+  n || '"') END;
 CREATE MACRO pgf_current_setting(n, missing := FALSE) AS pgf__setting(lower(n), missing);
 CREATE MACRO pgf_pg_is_in_recovery() AS pgf__setting('in_hot_standby', FALSE) = 'on';
 CREATE MACRO pgf_current_database() AS getvariable('current_database');
@@ -145,6 +148,15 @@ CREATE MACRO pgf__regclass(n) AS
   (SELECT min(x_c.oid) FROM cat.pg_class x_c JOIN cat.pg_namespace x_s ON x_s.oid = x_c.relnamespace WHERE x_c.relname =
   pgf__unquoted(list_extract(pgf__parts(n), -1)) AND CASE WHEN len(pgf__parts(n)) > 1 THEN x_s.nspname =
   pgf__unquoted(list_extract(pgf__parts(n), -2)) ELSE x_s.nspname IN ('pg_catalog', getvariable('current_schema')) END);
+CREATE MACRO pgf__size(o) AS
+  CASE WHEN o IS NOT NULL THEN coalesce(list_extract(getvariable('sizes'), list_position(getvariable('sized'),
+  coalesce(try_cast(CAST(o AS VARCHAR) AS UINTEGER), pgf__regclass(CAST(o AS VARCHAR)), (SELECT any_value(x_d.oid) FROM
+  cat.pg_database x_d WHERE x_d.datname = CAST(o AS VARCHAR))))), 0) END;
+CREATE MACRO pgf_pg_relation_size(o, f := '') AS pgf__size(o);
+CREATE MACRO pgf_pg_total_relation_size(o) AS pgf__size(o);
+CREATE MACRO pgf_pg_table_size(o) AS pgf__size(o);
+CREATE MACRO pgf_pg_indexes_size(o) AS CAST(0 AS BIGINT);
+CREATE MACRO pgf_pg_database_size(o) AS pgf__size(o);
 CREATE MACRO pgf_to_regclass(n) AS (SELECT any_value(oid) FROM (SELECT pgf__regclass(n) AS oid) AS q WHERE oid > 0);
 
 CREATE MACRO pgf__regclass_there(n) AS

@@ -115,3 +115,63 @@ CREATE VIEW info.table_privileges AS
   table_catalog, n.nspname AS table_schema, c.relname AS table_name, p AS privilege_type, 'YES' AS is_grantable, 'NO' AS
   with_hierarchy FROM cat.pg_class c JOIN cat.pg_namespace n ON n.oid = c.relnamespace, (SELECT unnest(['SELECT',
   'INSERT', 'UPDATE', 'DELETE']) AS p) WHERE c.relkind IN ('r', 'v');
+
+CREATE VIEW info.role_table_grants AS SELECT * FROM info.table_privileges;
+
+CREATE VIEW info.column_privileges AS
+  SELECT p.grantor, p.grantee, p.table_catalog, p.table_schema, p.table_name, c.column_name, p.privilege_type,
+  p.is_grantable FROM info.table_privileges p JOIN info.columns c ON c.table_schema = p.table_schema AND c.table_name =
+  p.table_name WHERE p.privilege_type <> 'DELETE';
+
+CREATE VIEW info.role_column_grants AS SELECT * FROM info.column_privileges;
+
+CREATE VIEW info.constraint_table_usage AS
+  SELECT DISTINCT table_catalog, table_schema, table_name, constraint_catalog, constraint_schema, constraint_name FROM
+  info.constraint_column_usage;
+
+CREATE VIEW info.collations AS
+  SELECT getvariable('current_database') AS collation_catalog, 'pg_catalog' AS collation_schema, collname AS
+  collation_name, 'NO PAD' AS pad_attribute FROM cat.pg_collation;
+
+-- What they tell of is not there, or not known.
+CREATE VIEW info.view_table_usage AS
+  SELECT CAST(NULL AS VARCHAR) AS view_catalog, CAST(NULL AS VARCHAR) AS view_schema, CAST(NULL AS VARCHAR) AS
+  view_name, CAST(NULL AS VARCHAR) AS table_catalog, CAST(NULL AS VARCHAR) AS table_schema, CAST(NULL AS VARCHAR) AS
+  table_name WHERE FALSE;
+
+CREATE VIEW info.view_column_usage AS
+  SELECT CAST(NULL AS VARCHAR) AS view_catalog, CAST(NULL AS VARCHAR) AS view_schema, CAST(NULL AS VARCHAR) AS
+  view_name, CAST(NULL AS VARCHAR) AS table_catalog, CAST(NULL AS VARCHAR) AS table_schema, CAST(NULL AS VARCHAR) AS
+  table_name, CAST(NULL AS VARCHAR) AS column_name WHERE FALSE;
+
+CREATE VIEW info.domains AS
+  SELECT CAST(NULL AS VARCHAR) AS domain_catalog, CAST(NULL AS VARCHAR) AS domain_schema, CAST(NULL AS VARCHAR) AS
+  domain_name, CAST(NULL AS VARCHAR) AS data_type, CAST(NULL AS INTEGER) AS character_maximum_length, CAST(NULL AS
+  INTEGER) AS character_octet_length, CAST(NULL AS INTEGER) AS numeric_precision, CAST(NULL AS INTEGER) AS
+  numeric_precision_radix, CAST(NULL AS INTEGER) AS numeric_scale, CAST(NULL AS INTEGER) AS datetime_precision,
+  CAST(NULL AS VARCHAR) AS domain_default, CAST(NULL AS VARCHAR) AS udt_catalog, CAST(NULL AS VARCHAR) AS udt_schema,
+  CAST(NULL AS VARCHAR) AS udt_name WHERE FALSE;
+
+CREATE VIEW info.domain_constraints AS
+  SELECT CAST(NULL AS VARCHAR) AS constraint_catalog, CAST(NULL AS VARCHAR) AS constraint_schema, CAST(NULL AS
+  VARCHAR) AS constraint_name, CAST(NULL AS VARCHAR) AS domain_catalog, CAST(NULL AS VARCHAR) AS domain_schema,
+  CAST(NULL AS VARCHAR) AS domain_name, CAST(NULL AS VARCHAR) AS is_deferrable, CAST(NULL AS VARCHAR) AS
+  initially_deferred WHERE FALSE;
+
+CREATE VIEW info.element_types AS
+  SELECT CAST(NULL AS VARCHAR) AS object_catalog, CAST(NULL AS VARCHAR) AS object_schema, CAST(NULL AS VARCHAR) AS
+  object_name, CAST(NULL AS VARCHAR) AS object_type, CAST(NULL AS VARCHAR) AS collection_type_identifier, CAST(NULL AS
+  VARCHAR) AS data_type, CAST(NULL AS INTEGER) AS character_maximum_length, CAST(NULL AS INTEGER) AS
+  numeric_precision, CAST(NULL AS INTEGER) AS numeric_scale, CAST(NULL AS VARCHAR) AS udt_catalog, CAST(NULL AS
+  VARCHAR) AS udt_schema, CAST(NULL AS VARCHAR) AS udt_name, CAST(NULL AS VARCHAR) AS dtd_identifier WHERE FALSE;
+
+CREATE VIEW info.user_defined_types AS
+  SELECT CAST(NULL AS VARCHAR) AS user_defined_type_catalog, CAST(NULL AS VARCHAR) AS user_defined_type_schema,
+  CAST(NULL AS VARCHAR) AS user_defined_type_name, CAST(NULL AS VARCHAR) AS user_defined_type_category, CAST(NULL AS
+  VARCHAR) AS is_instantiable, CAST(NULL AS VARCHAR) AS is_final WHERE FALSE;
+
+CREATE VIEW info.routine_privileges AS
+  SELECT CAST(NULL AS VARCHAR) AS grantor, CAST(NULL AS VARCHAR) AS grantee, CAST(NULL AS VARCHAR) AS
+  specific_catalog, CAST(NULL AS VARCHAR) AS specific_schema, CAST(NULL AS VARCHAR) AS specific_name, CAST(NULL AS
+  VARCHAR) AS routine_catalog, CAST(NULL AS VARCHAR) AS routine_schema, CAST(NULL AS VARCHAR) AS routine_name,
+  CAST(NULL AS VARCHAR) AS privilege_type, CAST(NULL AS VARCHAR) AS is_grantable WHERE FALSE;

@@ -306,12 +306,70 @@ CREATE TABLE cat.pg_stat_activity (
 
 CREATE TABLE cat.pg_stat_database (
   datid UINTEGER, datname VARCHAR, numbackends INTEGER, xact_commit BIGINT, xact_rollback BIGINT, blks_read BIGINT,
-  blks_hit BIGINT
+  blks_hit BIGINT, tup_returned BIGINT, tup_fetched BIGINT, tup_inserted BIGINT, tup_updated BIGINT, tup_deleted BIGINT,
+  conflicts BIGINT, temp_files BIGINT, temp_bytes BIGINT, deadlocks BIGINT, checksum_failures BIGINT,
+  checksum_last_failure TIMESTAMPTZ, blk_read_time DOUBLE, blk_write_time DOUBLE, session_time DOUBLE, active_time
+  DOUBLE, idle_in_transaction_time DOUBLE, sessions BIGINT, sessions_abandoned BIGINT, sessions_fatal BIGINT,
+  sessions_killed BIGINT, stats_reset TIMESTAMPTZ
+);
+
+CREATE TABLE cat.pg_stat_all_tables (
+  relid UINTEGER, schemaname VARCHAR, relname VARCHAR, seq_scan BIGINT, seq_tup_read BIGINT, idx_scan BIGINT,
+  idx_tup_fetch BIGINT, n_tup_ins BIGINT, n_tup_upd BIGINT, n_tup_del BIGINT, n_tup_hot_upd BIGINT, n_live_tup BIGINT,
+  n_dead_tup BIGINT, n_mod_since_analyze BIGINT, n_ins_since_vacuum BIGINT, last_vacuum TIMESTAMPTZ, last_autovacuum
+  TIMESTAMPTZ, last_analyze TIMESTAMPTZ, last_autoanalyze TIMESTAMPTZ, vacuum_count BIGINT, autovacuum_count BIGINT,
+  analyze_count BIGINT, autoanalyze_count BIGINT
 );
 
 CREATE TABLE cat.pg_stat_user_tables (
-  relid UINTEGER, schemaname VARCHAR, relname VARCHAR, seq_scan BIGINT, seq_tup_read BIGINT, idx_scan BIGINT, n_tup_ins
-  BIGINT, n_tup_upd BIGINT, n_tup_del BIGINT, n_live_tup BIGINT, n_dead_tup BIGINT
+  relid UINTEGER, schemaname VARCHAR, relname VARCHAR, seq_scan BIGINT, seq_tup_read BIGINT, idx_scan BIGINT,
+  idx_tup_fetch BIGINT, n_tup_ins BIGINT, n_tup_upd BIGINT, n_tup_del BIGINT, n_tup_hot_upd BIGINT, n_live_tup BIGINT,
+  n_dead_tup BIGINT, n_mod_since_analyze BIGINT, n_ins_since_vacuum BIGINT, last_vacuum TIMESTAMPTZ, last_autovacuum
+  TIMESTAMPTZ, last_analyze TIMESTAMPTZ, last_autoanalyze TIMESTAMPTZ, vacuum_count BIGINT, autovacuum_count BIGINT,
+  analyze_count BIGINT, autoanalyze_count BIGINT
+);
+
+CREATE TABLE cat.pg_stat_user_indexes (
+  relid UINTEGER, indexrelid UINTEGER, schemaname VARCHAR, relname VARCHAR, indexrelname VARCHAR, idx_scan BIGINT,
+  idx_tup_read BIGINT, idx_tup_fetch BIGINT
+);
+
+CREATE TABLE cat.pg_stat_all_indexes (
+  relid UINTEGER, indexrelid UINTEGER, schemaname VARCHAR, relname VARCHAR, indexrelname VARCHAR, idx_scan BIGINT,
+  idx_tup_read BIGINT, idx_tup_fetch BIGINT
+);
+
+CREATE TABLE cat.pg_stat_ssl (
+  pid INTEGER, ssl BOOLEAN, version VARCHAR, cipher VARCHAR, bits INTEGER, client_dn VARCHAR, client_serial VARCHAR,
+  issuer_dn VARCHAR
+);
+
+CREATE TABLE cat.pg_statio_user_tables (
+  relid UINTEGER, schemaname VARCHAR, relname VARCHAR, heap_blks_read BIGINT, heap_blks_hit BIGINT, idx_blks_read BIGINT,
+  idx_blks_hit BIGINT, toast_blks_read BIGINT, toast_blks_hit BIGINT, tidx_blks_read BIGINT, tidx_blks_hit BIGINT
+);
+
+CREATE TABLE cat.pg_stat_bgwriter (
+  checkpoints_timed BIGINT, checkpoints_req BIGINT, checkpoint_write_time DOUBLE, checkpoint_sync_time DOUBLE,
+  buffers_checkpoint BIGINT, buffers_clean BIGINT, maxwritten_clean BIGINT, buffers_backend BIGINT, buffers_backend_fsync
+  BIGINT, buffers_alloc BIGINT, stats_reset TIMESTAMPTZ
+);
+
+CREATE TABLE cat.pg_stat_replication (
+  pid INTEGER, usesysid UINTEGER, usename VARCHAR, application_name VARCHAR, client_addr VARCHAR, client_hostname VARCHAR,
+  client_port INTEGER, backend_start TIMESTAMPTZ, backend_xmin UINTEGER, state VARCHAR, sent_lsn VARCHAR, write_lsn
+  VARCHAR, flush_lsn VARCHAR, replay_lsn VARCHAR, write_lag INTERVAL, flush_lag INTERVAL, replay_lag INTERVAL,
+  sync_priority INTEGER, sync_state VARCHAR, reply_time TIMESTAMPTZ
+);
+
+CREATE TABLE cat.pg_replication_slots (
+  slot_name VARCHAR, plugin VARCHAR, slot_type VARCHAR, datoid UINTEGER, database VARCHAR, temporary BOOLEAN, active
+  BOOLEAN, active_pid INTEGER, xmin UINTEGER, catalog_xmin UINTEGER, restart_lsn VARCHAR, confirmed_flush_lsn VARCHAR,
+  wal_status VARCHAR, safe_wal_size BIGINT, two_phase BOOLEAN
+);
+
+CREATE TABLE cat.pg_group (
+  groname VARCHAR, grosysid UINTEGER, grolist UINTEGER[]
 );
 
 CREATE TABLE cat.pg_statistic_ext (

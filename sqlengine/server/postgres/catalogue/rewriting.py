@@ -17,10 +17,15 @@ from sqlglot.errors import SqlglotError
 from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, FUNCTIONS, INFORMATION, PREFIX
 from sqlengine.server.postgres.parameter_values import array_items
 
-__all__ = ["SCHEMA", "Question", "rewritten"]
+__all__ = ["LIVE_TABLES", "SCHEMA", "Question", "rewritten"]
 
 SCHEMA = "cat"
 """The schema of the catalogue's tables in DuckDB."""
+LIVE_SCHEMA = "temp"
+"""That of tables which are filled for each question."""
+LIVE_TABLES = frozenset(
+    ("pg_stat_activity", "pg_locks", "pg_stat_database", "pg_stat_user_tables", "pg_stat_all_tables")
+)
 
 _MAY_CONCERN = re.compile(
     r"\bpg_\w+|\binformation_schema\b|\bcurrent_(?:schemas?|database|setting|catalog|user|role)\b|\bsession_user\b|\bversion\s*\("
@@ -49,10 +54,13 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class Question:
-    """A question in DuckDB's SQL. `names`: of its columns, of which several may have one; None where a star has some."""
+    """A question in DuckDB's SQL. `described`: the same without rows, for names and types of its columns. `live`: tables that are
+    filled for it; `asks_sizes`: whether it asks how large something is."""
 
     text: str
-    names: tuple[str, ...] | None
+    described: str
+    live: frozenset[str]
+    asks_sizes: bool
 
 
 def rewritten(text: str) -> Question | None:
@@ -66,6 +74,8 @@ def rewritten(text: str) -> Question | None:
     if not isinstance(tree, exp.Query) or not _concerns(tree):
         return None
     names, shown = _names(tree), _shown_as_names(tree)
+    live = frozenset(t.name.lower() for t in tree.find_all(exp.Table) if _home(t) == LIVE_SCHEMA)
+    asks_sizes = any(node.name.lower().endswith("_size") for node in tree.find_all(exp.Anonymous))
     for select in tree.find_all(exp.Select):
         _qualify(select)
     # Leaves first, so that what takes the place of a node has what took the places of its parts.
@@ -86,8 +96,7 @@ def rewritten(text: str) -> Question | None:
         _first_select(tree).set(
             "expressions", [_named(e, n) for e, n in zip(_first_select(tree).expressions, names, strict=True)]
         )
-    shown_names = tuple(e.alias_or_name for e in _first_select(tree).expressions)
-    return Question(tree.sql(dialect="duckdb"), shown_names if all(shown_names) and "*" not in shown_names else None)
+    return Question(tree.sql(dialect="duckdb"), tree.limit(0, copy=True).sql(dialect="duckdb"), live, asks_sizes)
 
 
 def _first_select(tree: exp.Expr) -> exp.Expr:
@@ -145,7 +154,8 @@ def _name_of(expression: exp.Expr) -> str:
         case exp.Case():
             return "case"
         case exp.Func():
-            return {"CURRENT_VERSION": "version"}.get(expression.sql_name(), expression.sql_name().lower())
+            known = {"CURRENT_VERSION": "version", "GROUP_CONCAT": "string_agg"}
+            return known.get(expression.sql_name(), expression.sql_name().lower())
         case exp.Paren() | exp.Subquery():
             return "?column?" if isinstance(expression, exp.Subquery) else _name_of(expression.this)
         case _:
@@ -170,7 +180,7 @@ def _home(table: exp.Table) -> str | None:
     """The schema in DuckDB of a table of the catalogue; None for another table."""
     name, schema = table.name.lower(), table.db.lower()
     if name in COLUMNS and schema in ("", "pg_catalog"):
-        return SCHEMA
+        return LIVE_SCHEMA if name in LIVE_TABLES else SCHEMA
     return "info" if schema == "information_schema" and name in INFORMATION else None
 
 
@@ -247,7 +257,7 @@ def _table(node: exp.Table) -> exp.Expr:
         # A function in FROM, without its schema.
         if node.db:
             node.set("db", None)
-        return node
+        return _function_in_from(node)
     home = _home(node)
     if home is None:
         return node
@@ -257,6 +267,24 @@ def _table(node: exp.Table) -> exp.Expr:
     if not made.alias:
         made = exp.alias_(made, node.name, table=True)
     return made
+
+
+def _function_in_from(node: exp.Table) -> exp.Expr:
+    """Its column has the name that stands behind it; a function of one value is a row of it."""
+    name = node.alias
+    if not name or node.args["alias"].args.get("columns"):
+        return node
+    match node.this:
+        case exp.ExplodingGenerateSeries():
+            series = exp.Anonymous(this="generate_series", expressions=[node.this.args["start"], node.this.args["end"]])
+            value: exp.Expr = exp.Anonymous(this="unnest", expressions=[series])
+        case exp.Anonymous() if node.this.name == PREFIX + "string_to_array":
+            value = node.this
+        case _:
+            return node
+    return exp.Subquery(
+        this=exp.select(exp.alias_(value.copy(), name, quoted=True)), alias=exp.TableAlias(this=exp.to_identifier(name))
+    )
 
 
 def _dot(node: exp.Dot) -> exp.Expr:
