@@ -170,6 +170,11 @@ class Roles:
         self.granted = {key: found for key, found in granted.items() if found}
         self.version += 1
 
+    def forget_grants(self, name: str) -> None:
+        """A role may do nothing by itself, and is in no group."""
+        self.groups = {n: groups for n, groups in self.groups.items() if n != name}
+        self._put({key: found for key, found in self.granted.items() if key[0] != name})
+
     def keep_only(self, there: Callable[[Target], bool]) -> None:
         """Forget privileges on what is not there any more."""
         gone = {target for _, target in self.granted if not there(target)}

@@ -30,6 +30,7 @@ __all__ = [
     "alter_role",
     "create_role",
     "create_token",
+    "declared_role",
     "drop_role",
     "drop_token",
     "known_functions",
@@ -52,12 +53,17 @@ def create_role(statement: st.CreateRole, session: Session) -> Result:
         raise CatalogError(
             f'role "{name.text}" already exists', code="E1470", span=name.span, hint="ALTER ROLE changes it"
         )
-    role = _with_options(Role(name.text), statement.options, session)
+    role = declared_role(statement, session)
     _check_may_make(session, role, None, name)
     if is_first and not (role.superuser and role.login):
         raise _first_stays(name)
     roles.put(role)
     return Result.ok()
+
+
+def declared_role(statement: st.CreateRole, session: Session) -> Role:
+    """What CREATE ROLE says, whoever may make it."""
+    return _with_options(Role(statement.name.text), statement.options, session)
 
 
 def alter_role(statement: st.AlterRole, session: Session) -> Result:

@@ -20,7 +20,10 @@ from runtime.core.wakeup import Wakeup
 from sqlengine import TableEnvironment
 from sqlengine.database.folder.changes import EpochChanges, bodies_of, changes_of
 from sqlengine.database.replica_state import ReplicaState
+from sqlengine.roles.authority import Authority
+from sqlengine.roles.privileges import Target
 from sqlengine.server.feeds import Feeds
+from sqlengine.server.replication import people
 from sqlengine.server.replication.following import Replica
 from sqlengine.server.replication.sending import Cuts
 from tests.server.conftest import started, stop
@@ -143,6 +146,56 @@ def test_types_and_names_are_the_same_and_what_cannot_be_there_is_not() -> None:
     pair.leader.execute_sql("INSERT INTO t VALUES (0)").wait()
     pair.cut()
     assert "f" not in {thing.path.name for thing in pair.copy.session.catalogs.all_objects()}
+    pair.leader.close()
+    pair.copy.close()
+
+
+def test_roles_and_functions_are_those_of_the_leader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "there_too.py").write_text("def twice(n: int) -> int:\n    return 2 * n\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    pair = Pair()
+    pair.copy.execute_sql("CREATE ROLE own LOGIN")  # As --init of the replica makes one.
+
+    def texts(environment: TableEnvironment) -> dict[tuple[str, ...], str]:
+        return dict(people.sent(environment.session.database))
+
+    def cut(*statements: str) -> None:
+        for statement in statements:
+            pair.leader.execute_sql(statement).wait()
+        pair.cut()
+        places = [p for p in texts(pair.copy) if p[0] != "role" or p[1] not in ("own", "sqlengine")]
+        there = [p for p in texts(pair.leader) if p != ("role", "sqlengine")]
+        assert {p: texts(pair.copy)[p] for p in places} == {p: texts(pair.leader)[p] for p in there}
+
+    cut(
+        "CREATE TABLE t (n INT)",
+        "INSERT INTO t VALUES (1), (2)",
+        "CREATE FUNCTION twice AS 'there_too.twice' LANGUAGE PYTHON",
+        "CREATE VIEW v AS SELECT twice(n) AS m FROM t",
+        "CREATE ROLE readers",
+        "CREATE ROLE ann LOGIN PASSWORD 'of ann alone' CONNECTION LIMIT 3 ROW LIMIT 5",
+        "GRANT readers TO ann",
+        "GRANT SELECT ON TABLE t TO readers",
+        "CREATE TOKEN reading FOR ann",
+        "CREATE SECRET s AS 'zq9-kept-there'",
+    )
+    assert pair.rows(pair.copy, "v") == pair.rows(pair.leader, "v") == ["{'m': 2}", "{'m': 4}"]
+    known = pair.copy.session.database.roles
+    verifier = known.roles["ann"].verifier
+    assert verifier is not None and verifier.accepts("of ann alone") and not known.secrets
+    authority = Authority(known, "ann")
+    table = Target("table", ("default_catalog", "default_database", "t"))
+    assert authority.may("SELECT", table) and not authority.may("INSERT", table)
+    cut("ALTER ROLE ann CONNECTION LIMIT 4", "GRANT INSERT ON TABLE t TO ann")
+    assert authority.may("SELECT", table) and authority.may("INSERT", table)
+    assert "reading" in known.tokens and known.roles["ann"].limits.connections == 4
+    cut("REVOKE readers FROM ann", "DROP TOKEN reading")
+    assert not authority.may("SELECT", table) and not known.tokens
+    pair.connect()
+    cut("DROP ROLE ann", "DROP VIEW v", "DROP FUNCTION twice")
+    assert set(known.roles) == {"sqlengine", "own", "readers"}
+    with pytest.raises(SqlEngineError):
+        pair.copy.execute_sql("SELECT twice(n) FROM t")
     pair.leader.close()
     pair.copy.close()
 

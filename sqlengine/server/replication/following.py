@@ -27,6 +27,7 @@ from sqlengine.database.replica_state import ReplicaState
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.server.replication import people
 from sqlengine.statements.lasting_views import current
 from sqlengine.statements.tables import declared_table
 from sqlengine.statements.views import declared_view
@@ -45,7 +46,7 @@ _AGAIN_SECONDS = 0.5
 _REPLICATE = "REPLICATE DATABASE VERSION 1"
 _SILENCE_SECONDS = 10
 """A leader that says nothing for so long is gone: it says something each second."""
-_DEFINED = ("catalog", "database", "table", "view")
+_DEFINED = (*people.KINDS, "catalog", "database", "table", "view")
 
 
 def leader_of(uri: str) -> str:
@@ -203,6 +204,8 @@ class Replica:
         catalogs = self._session.catalogs
         self._known.definitions.pop(place, None)
         match place:
+            case (kind, *_) if kind in people.KINDS:
+                people.forget(place, self._session)
             case ("catalog", name):
                 catalogs.drop_catalog(name, if_exists=True)
             case ("database", catalog, name):
@@ -221,6 +224,9 @@ class Replica:
         self._known.definitions[place] = definition
         session, catalogs = self._session, self._session.catalogs
         try:
+            if place[0] in people.KINDS:
+                people.make(place, definition.text, session)
+                return
             statement = parse_statement(definition.text)
             if isinstance(statement, st.CreateCatalog):
                 if place[1] not in {catalog.name for catalog in catalogs.catalogs()}:

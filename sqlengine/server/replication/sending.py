@@ -2,7 +2,7 @@
 
 A cut is an epoch as the log of a database in a folder has it (`EpochChanges`), but that materialized views are in it as tables:
 a replica computes nothing, so it shows the answers of the leader, whatever they are computed from. Tables of connectors are
-not sent.
+not sent. Roles and functions are (`people.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedVie
 from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage, TableChanges
 from sqlengine.database.session import Session
 from sqlengine.server.feeds import Feeds, Follower
+from sqlengine.server.replication import people
 from sqlengine.statements.create_text import catalog_text, create_text, database_text, quoted
 from sqlengine.statements.databases import IN_MEMORY
 
@@ -44,6 +45,7 @@ class Cuts:
         self._feeds = feeds
         self._wakeup = wakeup
         self._catalogs: object = None
+        self._people: object = None
         self._views: list[Place] = []
         self._failed: frozenset[Place] = frozenset()
         self._known: dict[Place, tuple[object, Definition]] = {}
@@ -60,7 +62,8 @@ class Cuts:
         session.views.let_time_pass()
         with database.showing:
             shown = database.shown
-            if shown.catalogs is self._catalogs and self._broken() == self._failed:
+            same = shown.catalogs is self._catalogs and people.state_of(database) == self._people
+            if same and self._broken() == self._failed:
                 return shown.epoch, self._changes(EpochChanges(), ())
         with session.alone():
             changes = EpochChanges()
@@ -98,6 +101,7 @@ class Cuts:
 
     def _define(self, changes: EpochChanges) -> tuple[TableChanges, ...]:
         """What differs in definitions; the rows of what is new. Called with the lock held."""
+        self._people = people.state_of(self._session.database)
         found, begun = self._found(), list[TableChanges]()
         for place in [place for place in self._known if place not in found]:
             del self._known[place]
@@ -131,6 +135,8 @@ class Cuts:
         kept: list[Place] = []
         places: dict[Place, tuple[object, Definition]] = {}
         plain: dict[Place, tuple[object, Definition]] = {}
+        for place, text in people.sent(self._session.database):
+            places[place] = None, Definition(text, "", "")
         for catalog in self._session.catalogs.catalogs():
             if catalog.options.get("type") != IN_MEMORY:
                 continue
