@@ -91,6 +91,11 @@ class LakeSource(ABC, Generic[R]):
     def bounded(self) -> bool:
         return not self.reading.streaming
 
+    @property
+    def distributed_reads(self) -> bool:
+        """Versions stay as they are, for whoever sees the table."""
+        return True
+
     def statistics(self) -> TableStatistics:
         if self.reading.streaming:
             return TableStatistics()

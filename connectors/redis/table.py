@@ -92,6 +92,11 @@ class RedisTable:
     def bounded(self) -> bool:
         return self.ends == "latest"
 
+    @property
+    def distributed_reads(self) -> bool:
+        """An entry has its number for whoever asks."""
+        return True
+
     def statistics(self) -> TableStatistics:
         return TableStatistics()
 

@@ -65,6 +65,9 @@ class Cluster:
         count = int(given) if given is not None else int(self._context.defaultParallelism)
         return max(1, min(MOST_TASKS, count))
 
+    def long_lived(self, options: Options, nodes: Sequence[PhysicalNode]) -> bool:
+        return not obstacle(self._context, options, nodes, self.partitions(options))
+
     def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
         tasks = self.partitions(options)
         why = obstacle(self._context, options, nodes, tasks)

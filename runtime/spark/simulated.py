@@ -42,6 +42,9 @@ class SimulatedCluster:
     def partitions(self, options: Options) -> int:
         return int(options.text("parallelism.default") or 2)
 
+    def long_lived(self, options: Options, nodes: Sequence[PhysicalNode]) -> bool:
+        return True
+
     def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
         return f"a simulated cluster, {self.partitions(options)} tasks"
 

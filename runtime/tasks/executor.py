@@ -67,6 +67,10 @@ class Executor(Protocol):
         """Into how many tasks a stage is divided."""
         ...
 
+    def long_lived(self, options: Options, nodes: Sequence[PhysicalNode]) -> bool:
+        """Whether the tasks of a job would live as long as it does, so that handing them something to do costs little."""
+        ...
+
     def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
         """How the tasks of a job would run, for EXPLAIN; `nodes`: of its plan."""
         ...

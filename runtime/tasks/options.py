@@ -21,7 +21,7 @@ READ_IN_TASKS = text_option(
     "sqlengine.spark.read-in-tasks",
     "auto",
     "whether tasks read the sources that can be read anywhere: 'true', 'false', or 'auto', which is on a cluster of "
-    "several machines, where a table that ends has so many rows that it is worth it",
+    "several machines, but a table that ends and has few rows, and tables without end where each epoch is a Spark job",
     ("auto", "true", "false"),
 )
 WRITE_IN_TASKS = bool_option(

@@ -122,6 +122,9 @@ class ProcessExecutor:
         count = int(given) if given is not None else len(os.sched_getaffinity(0))
         return max(1, min(128, count))
 
+    def long_lived(self, options: Options, nodes: Sequence[PhysicalNode]) -> bool:
+        return True
+
     def described(self, options: Options, nodes: Sequence[PhysicalNode]) -> str:
         return f"{self.partitions(options)} processes of this machine"
 

@@ -7,6 +7,7 @@ second attempt would read differently (a file that grows, values by chance) do n
 from __future__ import annotations
 
 import pickle
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from runtime.operators.build import build_operator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejected
 from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.nodes import CalcExec, PhysicalNode, WatermarkExec
-from runtime.spi.reader import RejectedRow, SourceReader
+from runtime.spi.reader import AvailabilityReader, RejectedRow, SourceReader
 from runtime.spi.source import SourceTable, Split
 from runtime.tasks.filed import Piece
 from runtime.tasks.shipping import loads
@@ -86,12 +87,14 @@ class _Context:
 
     time_zone: str
     refused: Refusals = field(default_factory=Refusals)
+    news: threading.Event = field(default_factory=threading.Event)
 
     def reject(self, rows: Sequence[RejectedRow]) -> None:
         self.refused.add(rows)
 
     def wake(self) -> None:
-        """The driver asks again by itself."""
+        """The driver asks again by itself; who waits for the first rows goes on."""
+        self.news.set()
 
 
 @dataclass(slots=True)
@@ -105,10 +108,12 @@ class _Opened:
 _readings: dict[tuple[str, str], Reading] = {}
 _kept: dict[tuple[str, str, str], _Opened] = {}
 _MOST_KEPT = 8
+_PATIENCE_SECONDS = 0.1
+"""So long a task waits for the first rows of a table that ends, before the driver asks again."""
 
 
 class ReadStage:
-    """A stage in which task i reads the i-th part.
+    """A stage in which each task reads the parts that it is given. What it has read has the number of the part.
 
     Args:
         file: the name of the file that holds the `Reading`, in `place`.
@@ -160,6 +165,9 @@ def _read(place: str, file: str, part: Part) -> Taken:
             batches.append(batch)
             room -= len(batch)
         over = batch is None or reader.finished
+        if batch is None and not batches and reading.table.bounded and _fetches(reader):
+            over = not opened.context.news.wait(_PATIENCE_SECONDS)
+            opened.context.news.clear()
     refused = opened.context.refused.take()
     pieces = _worked(reading, folder, part.split.id, ChangelogBatch.concat(batches)) if batches else ()
     position, finished = reader.position(), reader.finished
@@ -170,6 +178,11 @@ def _read(place: str, file: str, part: Part) -> Taken:
             _kept.pop(next(iter(_kept))).reader.close()
         _kept[key] = opened
     return Taken(pieces, position, finished, over, refused)
+
+
+def _fetches(reader: SourceReader) -> bool:
+    """Whether it tells when rows have come that it waits for."""
+    return not reader.finished and isinstance(reader, AvailabilityReader) and reader.available_in() is None
 
 
 def _worked(reading: Reading, folder: StateFolder, split: str, batch: ChangelogBatch) -> tuple[Piece, ...]:

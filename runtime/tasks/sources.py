@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
@@ -27,7 +27,7 @@ from runtime.tasks.task import Record, raised
 from runtime.tasks.task_inputs import TaskInputs
 from runtime.tasks.versions import StateFolder
 
-__all__ = ["SourcesInTasks", "in_folder"]
+__all__ = ["SourcesInTasks", "in_folder", "worth_it"]
 
 WORTH_ROWS = 200_000
 """A table with fewer rows is read by the driver, and so is all when epochs have fewer than a quarter of it: each job of
@@ -59,7 +59,7 @@ class SourcesInTasks:
         self.branches: dict[int, tuple[tuple[int, ...], ...]] = {}
         """By source the operators that run where it is read, for each branch of the plan from the source upward."""
         for number, node in enumerate(nodes):
-            if isinstance(node, SourceExec) and _worth_it(node, options, executor):
+            if isinstance(node, SourceExec) and worth_it(node, options, executor, nodes):
                 branches = branches_over(number, nodes, readers, functions)
                 if branches is not None:
                     self.branches[number] = branches
@@ -92,7 +92,7 @@ class SourcesInTasks:
             node,
             *given,
             **named,
-            read=_TasksRead(number, node.table, reading, tasks),
+            read=_TasksRead(number, node.table, reading, tasks, self._partitions),
             width=self._partitions,
             place=tasks.folder.place,
         )
@@ -143,12 +143,14 @@ class _TasksRead:
     """See `InTasks`. What tasks must know is put in a file when they first read."""
 
     def __init__(
-        self, number: int, table: SourceTable, reading: Callable[[SourceTable], Reading], tasks: Tasks
+        self, number: int, table: SourceTable, reading: Callable[[SourceTable], Reading], tasks: Tasks, width: int
     ) -> None:
         self._number = number
         self._given = table
         self._reading = reading
         self._tasks = tasks
+        self._width = width
+        self._homes: dict[str, int] = {}
         self._table: SourceTable | None = None
         self._file = ""
 
@@ -163,12 +165,23 @@ class _TasksRead:
         if not self._file:
             data = self._tasks.dumps(self._reading(self.table))
             self._file = self._tasks.folder.write(f"reading-{self._number}", data)
-        given = [[Record("filed", self._number, n, pickle.dumps(part))] for n, part in enumerate(parts)]
+        given: list[list[Record]] = [[] for _ in range(self._width)]
+        taken: set[int] = set()
+        for number, part in enumerate(parts):
+            target = self._task_of(part.split.id, taken)
+            taken.add(target)
+            given[target].append(Record("filed", number, target, pickle.dumps(part)))
         records = self._tasks.run([ReadStage(self._tasks.folder.place, self._file)], given)
         errors = [r for r in records if r.kind == "error"]
         if errors:
             raise raised(errors)
-        return [loads(r.payload) for r in sorted(records, key=lambda r: r.partition)]
+        return [loads(r.payload) for r in sorted(records, key=lambda r: r.number)]
+
+    def _task_of(self, split: str, taken: Collection[int]) -> int:
+        """Who reads a part: the task that has read its split before, and has it open; of several parts of a split each
+        another one. `taken`: who reads another one now."""
+        home = self._homes.setdefault(split, len(self._homes) % self._width)
+        return next((t for n in range(self._width) if (t := (home + n) % self._width) not in taken), home)
 
 
 def in_folder(node: SourceExec, executor: Executor, tasks: Callable[[], Tasks]) -> SourceExec:
@@ -179,8 +192,11 @@ def in_folder(node: SourceExec, executor: Executor, tasks: Callable[[], Tasks]) 
     return node.with_(table=table.in_folder(tasks().folder.place))
 
 
-def _worth_it(node: SourceExec, options: Options, executor: Executor) -> bool:
-    """On one machine the driver's readers use all cores as well, and rows need not go through files."""
+def worth_it(node: SourceExec, options: Options, executor: Executor, nodes: Sequence[PhysicalNode]) -> bool:
+    """Whether tasks read a source; `nodes`: of the job.
+
+    On one machine the driver's readers use all cores as well, and rows need not go through files.
+    """
     table = node.table
     # Rows that are in files for a start cost nobody more when tasks read them, on one machine either.
     filed = isinstance(table, SupportsFiledReads) and table.bounded and table.filed_reads(executor.local)
@@ -189,7 +205,10 @@ def _worth_it(node: SourceExec, options: Options, executor: Executor) -> bool:
     wanted = options.get(READ_IN_TASKS).lower()
     if wanted != "auto":
         return wanted == "true"
-    if (executor.local and not filed) or not table.bounded or options.get(EPOCH_MAX_ROWS) < WORTH_ROWS // 4:
+    if (executor.local and not filed) or options.get(EPOCH_MAX_ROWS) < WORTH_ROWS // 4:
         return False
+    if not table.bounded:
+        # It is asked in each epoch, also where nothing comes.
+        return executor.long_lived(options, nodes)
     rows = table.statistics().rows
-    return filed if rows is None else rows >= WORTH_ROWS
+    return rows is None or rows >= WORTH_ROWS

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runtime.core.errors import SqlEngineError
+from runtime.core.options import Options
+from runtime.plan.base import PhysicalNode
+from runtime.plan.nodes import SourceExec
+from runtime.plan.walk import walk_all
 from runtime.spark.simulated import SimulatedCluster
 from runtime.tasks import divided
+from runtime.tasks.reading import ReadStage
+from runtime.tasks.sources import worth_it
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.parse import parse_statement
+from sqlengine.statements.planning import plan_query
 
 FILES = 4
 COUNT = "SELECT k, COUNT(*) AS n, SUM(v) AS v FROM t WHERE v > 2 GROUP BY k"
@@ -98,3 +107,64 @@ def test_rows_without_event_time_are_the_drivers(folder: Path, monkeypatch: pyte
     expected = rows(environment(folder, False, **drop), WINDOWS)
     assert any("'k': 9" in row for row in expected)
     assert rows(environment(folder, True, **drop), WINDOWS) == expected
+
+
+@pytest.mark.parametrize("mode", ["batch", "streaming"])
+def test_a_lake_is_read_by_tasks(tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task that has begun a split goes on with it."""
+    by: list[int] = []
+    call = ReadStage.__call__
+
+    def noted(self: ReadStage, partition: int, given: Iterator[Any]) -> Iterator[Any]:
+        parts = list(given)
+        by.extend(partition for part in parts for _ in part)
+        return call(self, partition, iter(parts))
+
+    monkeypatch.setattr(ReadStage, "__call__", noted)
+    lake = f"CREATE TABLE lake (k INT, v INT) WITH ('connector' = 'delta', 'table-path' = '{tmp_path / 'lake'}')"
+    with TableEnvironment.create() as t_env:
+        t_env.execute_script(
+            f"{lake}; INSERT INTO lake VALUES (1, 1), (2, 2), (1, 3); INSERT INTO lake VALUES (3, 1), (2, 5)"
+        )
+    with environment(tmp_path, True) as t_env:
+        t_env.execute_sql(lake)
+        query = f"SELECT k, v FROM lake /*+ OPTIONS('mode' = '{mode}') */ LIMIT 5"
+        found = [tuple(row) for row in t_env.execute_sql(query).collect()]
+    assert sorted(found) == [(1, 1), (1, 3), (2, 2), (2, 5), (3, 1)]
+    assert len(set(by)) == 1
+
+
+FOLDER = "'connector' = 'filesystem', 'path' = 'none', 'format' = 'json', 'source.monitor-interval' = '1 s'"
+
+
+class Machines(SimulatedCluster):
+    """A cluster of several machines."""
+
+    local = False
+
+    def __init__(self, lives: bool) -> None:
+        super().__init__(None)
+        self._lives = lives
+
+    def long_lived(self, options: Options, nodes: Sequence[PhysicalNode]) -> bool:
+        return self._lives
+
+
+@pytest.mark.parametrize(
+    ("connector", "lives", "expected"),
+    [
+        (FOLDER, True, True),
+        (FOLDER, False, False),
+        ("'connector' = 'datagen', 'number-of-rows' = '200000'", False, True),
+        ("'connector' = 'datagen', 'number-of-rows' = '199999'", True, False),
+        ("'connector' = 'sqlite', 'path' = 'none.db', 'table-name' = 't'", True, False),
+    ],
+)
+def test_what_can_be_read_anywhere_is_read_by_tasks(connector: str, lives: bool, expected: bool) -> None:
+    """On several machines, without being asked."""
+    with TableEnvironment.create() as t_env:
+        t_env.execute_sql(f"CREATE TABLE t (k INT) WITH ({connector})")
+        nodes = walk_all([plan_query(t_env.session, parse_statement("SELECT k FROM t").query.query).physical])
+        (source,) = (node for node in nodes if isinstance(node, SourceExec))
+        assert worth_it(source, t_env.session.options, Machines(lives), nodes) is expected
+        assert not worth_it(source, t_env.session.options, SimulatedCluster(None), nodes)
