@@ -442,6 +442,12 @@ def current_watermark(rowtime: Operand, /) -> Expression:
     SQL: CURRENT_WATERMARK(<ROWTIME>)
     """
 
+def currval(character: Operand, /) -> Expression:
+    """The number that the session was given last by a sequence.
+
+    SQL: CURRVAL(<CHARACTER>)
+    """
+
 def date_format(timestamp: Operand, character: Operand, /) -> Expression:
     """A point in time as text, by a pattern of Java's DateTimeFormatter.
 
@@ -718,6 +724,12 @@ def last_value_respect_nulls(any: Operand, /) -> Expression:
     SQL: LAST_VALUE_RESPECT_NULLS(<ANY>)
     """
 
+def lastval() -> Expression:
+    """The number that the session was given last by any sequence.
+
+    SQL: LASTVAL()
+    """
+
 def lead(any: Operand, integer: Operand = ..., any2: Operand = ..., /) -> Expression:
     """The value n rows after (1 when not given), else the default.
 
@@ -880,6 +892,12 @@ def mz_now() -> Expression:
     SQL: MZ_NOW()
     """
 
+def nextval(character: Operand, /) -> Expression:
+    """The next number of a sequence, another one for each row.
+
+    SQL: NEXTVAL(<CHARACTER>)
+    """
+
 def now() -> Expression:
     """The time now.
 
@@ -1010,6 +1028,12 @@ def pg_divide(numeric: Operand, numeric2: Operand, /) -> Expression:
     """The quotient of exact numbers with 16 digits behind the point, as PostgreSQL's numeric.
 
     SQL: PG_DIVIDE(a, b)
+    """
+
+def pg_get_serial_sequence(character: Operand, character2: Operand, /) -> Expression:
+    """The name of the sequence of a numbered column, or of one that goes with a column.
+
+    SQL: PG_GET_SERIAL_SEQUENCE(<CHARACTER>, <CHARACTER>)
     """
 
 def pg_jsonb_array_length(variant: Operand, /) -> Expression:
@@ -1376,6 +1400,12 @@ def second(datetime: Operand, /) -> Expression:
     """The second, 0 to 59.
 
     SQL: SECOND(<DATETIME>)
+    """
+
+def setval(character: Operand, bigint: Operand, boolean: Operand = ..., /) -> Expression:
+    """Has a sequence go on behind a number; with FALSE as the third argument, with it.
+
+    SQL: SETVAL(<CHARACTER>, <BIGINT>); SETVAL(<CHARACTER>, <BIGINT>, <BOOLEAN>)
     """
 
 def sha1(character: Operand, /) -> Expression:

@@ -40,13 +40,13 @@ class ValuesOperator(Operator):
             return None
         self._done = True
         columns = len(self._node.schema)
-        cells = [row[i] for i in range(columns) for row in self._node.rows]
+        # In the order in which they are written, which is the one in which numbers are given.
+        cells = [cell for row in self._node.rows for cell in row]
         one = pa.RecordBatch.from_arrays([pa.array([True])], names=["one"])
         values = Evaluator(cells, self._context.functions).evaluate(
             one, BatchContext.at(time, 1, self._context.time_zone)
         )
-        height = len(self._node.rows)
-        arrays = [pa.concat_arrays(values[i * height : (i + 1) * height]) for i in range(columns)]
+        arrays = [pa.concat_arrays(values[i::columns]) for i in range(columns)]
         return ChangelogBatch.of(arrays, self._node.schema)
 
 

@@ -7,6 +7,7 @@ import gc
 import itertools
 import threading
 import weakref
+from collections import ChainMap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -23,6 +24,7 @@ from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import AnyFunction, FunctionRegistry
 from runtime.expr.library import builtin_functions
+from runtime.expr.library.sequence import of_session
 from runtime.local.rejected import RejectedRows
 from sqlengine.catalog.catalog import Catalogs
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn, is_numbered
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     import sqlengine.database.histories as _histories
     import sqlengine.database.memory_accounts as _memory_accounts
     import sqlengine.database.metrics as _metrics
+    import sqlengine.database.number_functions as _number_functions
     import sqlengine.database.scheduler as _scheduler
     import sqlengine.database.sequences as _sequences
     import sqlengine.database.table_rules as _table_rules
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from sqlengine.database.durable import Durable
     from sqlengine.database.folder.changes import Definition, Place
     from sqlengine.database.replica_state import FollowedBy, ReplicaState
+    from sqlengine.database.session import Session
     from sqlengine.roles.outside import Outside
 else:
     _histories = Room("sqlengine.database.histories")
@@ -50,6 +54,7 @@ else:
     _metrics = Room("sqlengine.database.metrics")
     _scheduler = Room("sqlengine.database.scheduler")
     _roles = Room("sqlengine.roles.roles")
+    _number_functions = Room("sqlengine.database.number_functions")
     _sequences = Room("sqlengine.database.sequences")
     _table_rules = Room("sqlengine.database.table_rules")
 
@@ -183,6 +188,11 @@ class Database:
             if self._sequences is None:
                 self._sequences = _sequences.Sequences(self)
             return self._sequences
+
+    def functions_of(self, session: Session) -> FunctionRegistry:
+        """The functions of a session: its temporary ones, those that ask sequences on its behalf, those of all."""
+        asked = of_session(lambda: _number_functions.numbers_of(session).evaluations)
+        return FunctionRegistry(ChainMap(session.own_registry.functions, asked, self.functions.functions))
 
     def forget_rows(self, storage: ObjectPath) -> None:
         """A table is gone, or made anew: it has no rows, which are numbered from the beginning."""

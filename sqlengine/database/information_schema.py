@@ -7,6 +7,7 @@
     key_column_usage   the columns of primary keys
     table_options      what stands in WITH; secrets are masked
     routines           functions: how they are called and what they do
+    sequences          sequences, and those of numbered columns: their numbers
 
 `information_schema.tables` is that of the current catalog, `c.information_schema.tables` that of another one. A view
 whose query can no longer be bound has no rows in `columns`.
@@ -15,14 +16,16 @@ whose query can no longer be bound has no rows in `columns`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from connectors.memory import TableSnapshot
 from runtime.core.errors import BindError, Span, SqlEngineError, did_you_mean
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql, shown_value
-from runtime.core.types import BOOLEAN, INT, STRING
+from runtime.core.types import BIGINT, BOOLEAN, INT, STRING
 from runtime.expr.function import FunctionRegistry
 from sqlengine.catalog.catalog import CatalogObject, Catalogs
 from sqlengine.catalog.objects import (
@@ -36,6 +39,11 @@ from sqlengine.catalog.objects import (
     PhysicalColumn,
 )
 from sqlengine.text.functions import function_kind, signature_texts
+
+if TYPE_CHECKING:
+    import sqlengine.catalog.definitions as _definitions
+else:
+    _definitions = Room("sqlengine.catalog.definitions")
 
 __all__ = ["INFORMATION_SCHEMA", "INFORMATION_TABLES", "InformationSchema", "finished"]
 
@@ -67,6 +75,17 @@ _SCHEMAS = {
     "table_options": Schema.of(*_OBJECT, ("option_name", STRING), ("option_value", STRING)),
     "routines": Schema.of(
         ("routine_name", STRING), ("routine_kind", STRING), ("signature", STRING), ("comment", STRING)
+    ),
+    "sequences": Schema.of(
+        ("sequence_catalog", STRING),
+        ("sequence_schema", STRING),
+        ("sequence_name", STRING),
+        ("data_type", STRING),
+        ("start_value", BIGINT),
+        ("minimum_value", BIGINT),
+        ("maximum_value", BIGINT),
+        ("increment", BIGINT),
+        ("cycle_option", STRING),
     ),
 }
 INFORMATION_TABLES = tuple(_SCHEMAS)
@@ -188,6 +207,12 @@ class InformationSchema:
             if isinstance(thing, CatalogTable):
                 for key, value in sorted(thing.options.items()):
                     yield *thing.path.parts, key, shown_value(key, value)
+
+    def _sequences(self, catalog: str) -> Iterator[tuple[object, ...]]:
+        for database in self._catalogs.seen_databases(catalog):
+            for found, _ in _definitions.seen_sequences(self._catalogs, catalog, database):
+                numbers = (found.start, found.low, found.high, found.step, "YES" if found.cycle else "NO")
+                yield *found.path.parts, str(found.type), *numbers
 
     def _routines(self, catalog: str) -> Iterator[tuple[object, ...]]:
         del catalog

@@ -124,7 +124,7 @@ class Session:
         """The temporary functions of this session."""
         self.own_functions: dict[str, UserFunctionEntry] = {}
         """The same, as their user has made them, by name in capitals."""
-        self.functions = FunctionRegistry(ChainMap(self.own_registry.functions, self.database.functions.functions))
+        self.functions = self.database.functions_of(self)
         self.user_functions: Mapping[str, UserFunctionEntry]
         self.user_functions = ChainMap(self.own_functions, self.database.user_functions)
         """Functions that users have made, those of this session first."""

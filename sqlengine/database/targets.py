@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     import runtime.spark.shown as _shown
     import runtime.tasks.divided as _tasks
     import runtime.tasks.processes as _processes
+    import sqlengine.database.numbering as _numbering
     from runtime.tasks.executor import Executor
     from runtime.tasks.processes import ProcessExecutor
 else:
     _cluster = Room("runtime.spark.cluster")
     _frame = Room("runtime.spark.frame")
+    _numbering = Room("sqlengine.database.numbering")
     _processes = Room("runtime.tasks.processes")
     _session = Room("runtime.spark.session")
     _shown = Room("runtime.spark.shown")
@@ -56,6 +58,8 @@ class JobTarget:
         A plan that reads a streaming DataFrame runs where that is, unless a target is set.
         """
         executor = self._executor(options, roots)
+        if executor is not None and _numbering.number_call(roots) is not None:
+            return Dataflow  # Sequences are here alone.
         return Dataflow if executor is None else partial(_tasks.divided_dataflow, executor=executor)
 
     def divides(self, options: Options) -> bool:

@@ -9,7 +9,15 @@ from sqlengine.parse.lexer import NUMBER
 from sqlengine.parse.nodes import DefaultArg
 from sqlengine.parse.table_definitions import TableGrammar
 
-__all__ = ["numbered", "read_alter_column", "read_default", "read_default_values", "read_overriding", "read_rule"]
+__all__ = [
+    "numbered",
+    "read_alter_column",
+    "read_default",
+    "read_default_values",
+    "read_overriding",
+    "read_rule",
+    "whole_number",
+]
 
 
 def read_rule(grammar: TableGrammar, column: PhysicalColumn) -> PhysicalColumn:
@@ -53,7 +61,7 @@ def _identity(grammar: TableGrammar, column: PhysicalColumn) -> Identity:
         while not grammar.match(")"):
             word = grammar.expect_any("START", "INCREMENT")
             grammar.match("WITH" if word == "START" else "BY")
-            number = _whole_number(grammar)
+            number = whole_number(grammar)
             first, step = (number, step) if word == "START" else (first, number)
             grammar.match(",")
     if step == 0:
@@ -61,12 +69,17 @@ def _identity(grammar: TableGrammar, column: PhysicalColumn) -> Identity:
     return Identity(always, first, step)
 
 
-def _whole_number(grammar: TableGrammar) -> int:
+def whole_number(grammar: TableGrammar) -> int:
+    """A number that fits BIGINT, maybe with a sign."""
     sign = -1 if grammar.match("-") else 1
     token = grammar.token
-    if token.kind is not NUMBER or not token.text.isdigit() or len(token.text) > 18:
+    if token.kind is not NUMBER or not token.text.isdigit() or len(token.text) > 19:
         grammar.fail("a whole number")
-    return sign * int(grammar.advance().text)
+    number = sign * int(token.text)
+    if not -(1 << 63) <= number < 1 << 63:
+        grammar.refuse(f"{number} is no BIGINT", token, "a number of at most 18 digits is one")
+    grammar.advance()
+    return number
 
 
 def read_default(grammar: TableGrammar) -> ExpressionText:

@@ -73,7 +73,6 @@ _NO_OBJECTS = {
     "TEMP": "write TEMPORARY",
     "SCHEMA": "write CREATE DATABASE",
     "EXTERNAL": "write CREATE TABLE .. WITH ('connector' = ..)",
-    "SEQUENCE": "there are no sequences",
     "TRIGGER": "there are no triggers: CREATE MATERIALIZED VIEW keeps an answer up to date",
     "PROCEDURE": "there are no procedures",
 }

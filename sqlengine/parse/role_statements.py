@@ -35,6 +35,7 @@ _KINDS = (
     "PROCEDURE",
     "MODEL",
     "CONNECTION",
+    "SEQUENCE",
     "CONNECTOR",
     "PATH",
     "SECRET",

@@ -1,8 +1,11 @@
-"""Statements about the session, jobs, plans, roles, models and connections: see `statement_nodes` for what holds for all of them."""
+"""Statements about the session, jobs, plans, roles, models, connections and sequences.
+
+See `statement_nodes` for what holds for all of them."""
 
 from __future__ import annotations
 
 from runtime.core.node import Node, node
+from runtime.core.types import DataType
 from sqlengine.parse.ddl_nodes import (
     AlterAction,
     ExpressionText,
@@ -11,10 +14,15 @@ from sqlengine.parse.ddl_nodes import (
     Option,
     PartitionSpec,
     PhysicalColumn,
+    RenameTo,
     Statement,
 )
 
 __all__ = [
+    "AlterSequence",
+    "CreateSequence",
+    "DropSequence",
+    "SequenceOption",
     "AlterConnection",
     "AlterModel",
     "CreateConnection",
@@ -420,3 +428,42 @@ class DropConnection(Statement):
     name: ObjectName
     temporary: bool = False
     if_exists: bool = False
+
+
+# Sequences
+
+
+@node
+class SequenceOption(Node):
+    """One clause. `word` is AS, START, INCREMENT, MINVALUE, MAXVALUE, CACHE, CYCLE, OWNED BY or RESTART; `value` what it
+    says: a type, a number, whether (CYCLE), a column; None for NO MINVALUE, NO MAXVALUE, OWNED BY NONE and a plain RESTART."""
+
+    word: str
+    value: DataType | int | bool | ObjectName | None
+
+
+@node
+class CreateSequence(Statement):
+    """`CREATE SEQUENCE [IF NOT EXISTS] name [options]`."""
+
+    name: ObjectName
+    options: tuple[SequenceOption, ...] = ()
+    if_not_exists: bool = False
+
+
+@node
+class AlterSequence(Statement):
+    """`ALTER SEQUENCE [IF EXISTS] name {options|RENAME TO name}`."""
+
+    name: ObjectName
+    action: tuple[SequenceOption, ...] | RenameTo
+    if_exists: bool = False
+
+
+@node
+class DropSequence(Statement):
+    """`DROP SEQUENCE [IF EXISTS] name [, ..] [CASCADE|RESTRICT]`."""
+
+    names: tuple[ObjectName, ...]
+    if_exists: bool = False
+    cascade: bool = False

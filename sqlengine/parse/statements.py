@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import sqlengine.parse.parameters as _parameters
     import sqlengine.parse.prepared_statements as _prepared
     import sqlengine.parse.role_statements as _roles
+    import sqlengine.parse.sequences as _sequences
 else:
     _joined = Room("sqlengine.parse.joined_changes")
     _rules = Room("sqlengine.parse.column_rules")
@@ -49,6 +50,7 @@ else:
     _parameters = Room("sqlengine.parse.parameters")
     _prepared = Room("sqlengine.parse.prepared_statements")
     _roles = Room("sqlengine.parse.role_statements")
+    _sequences = Room("sqlengine.parse.sequences")
 
 __all__ = [
     "MADE",
@@ -91,6 +93,7 @@ MADE = (
     "PROCEDURE",
     "MODEL",
     "CONNECTION",
+    "SEQUENCE",
     "SAVEPOINT",
     "ROLE",
     "USER",
@@ -139,6 +142,8 @@ class StatementGrammar(MaterializedGrammar):
                 return self._update()
             case "DELETE":
                 return self._delete()
+            case "CREATE" | "ALTER" | "DROP" if self.peek(1 + (self.peek().upper == "TEMPORARY")).upper == "SEQUENCE":
+                return _sequences.read_sequence_statement(self)
             case "CREATE" | "REPLACE":
                 return self._create()
             case "ALTER" if self.peek().upper in ("TABLE", "VIEW", "MATERIALIZED"):

@@ -19,6 +19,7 @@ PRIVILEGES: dict[str, tuple[str, ...]] = {
     "procedure": ("EXECUTE", OWNERSHIP),
     "model": ("USAGE", OWNERSHIP),
     "connection": ("USAGE", OWNERSHIP),
+    "sequence": ("USAGE", OWNERSHIP),
     "connector": ("USAGE",),
     "path": ("READ", "WRITE"),
     "secret": ("USAGE",),
@@ -36,7 +37,7 @@ class Target(NamedTuple):
     @property
     def containers(self) -> tuple[Target, ...]:
         """What it is in."""
-        if self.kind in ("table", "procedure", "model", "connection"):
+        if self.kind in ("table", "procedure", "model", "connection", "sequence"):
             return (Target("database", self.path[:2]), Target("catalog", self.path[:1]))
         return (Target("catalog", self.path[:1]),) if self.kind == "database" else ()
 

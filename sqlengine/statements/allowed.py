@@ -14,6 +14,7 @@ from sqlengine.catalog.definitions import CatalogProcedure
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.session import Session, is_system_table
 from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import session_nodes as sn
 from sqlengine.parse import statement_nodes as st
 from sqlengine.roles.authority import Authority
 from sqlengine.roles.privileges import OWNERSHIP, Target
@@ -122,6 +123,8 @@ def _made(statement: st.Statement, session: Session) -> Target | None:
             return database_target(session, name)
         case st.CreateFunction(temporary=False, name=name):
             return function_target(name.parts[-1])
+        case sn.CreateSequence(name=name):
+            return definition_target(session, "sequence", name)
         case (
             st.CreateModel(temporary=False) | st.CreateConnection(temporary=False) | st.CreateProcedure(temporary=False)
         ):
@@ -134,7 +137,11 @@ def _renamed(statement: st.Statement, session: Session) -> tuple[Target, Target]
     match statement:
         case ddl.AlterTable(action=ddl.RenameTo(name=to)) | ddl.AlterView(action=ddl.RenameTo(name=to)):
             return table_target(session, statement.name), table_target(session, to)
-        case st.AlterModel(action=ddl.RenameTo(name=to)) | st.AlterConnection(action=ddl.RenameTo(name=to)):
+        case (
+            st.AlterModel(action=ddl.RenameTo(name=to))
+            | st.AlterConnection(action=ddl.RenameTo(name=to))
+            | sn.AlterSequence(action=ddl.RenameTo(name=to))
+        ):
             before = definition_target(session, _KINDS[type(statement)], statement.name)
             return before, Target(before.kind, (*before.path[:2], to.parts[-1]))
         case _:
@@ -144,7 +151,7 @@ def _renamed(statement: st.Statement, session: Session) -> tuple[Target, Target]
 _KINDS: dict[type[st.Statement], str] = {
     st.CreateModel: "model", st.AlterModel: "model", st.DropModel: "model",
     st.CreateConnection: "connection", st.AlterConnection: "connection", st.DropConnection: "connection",
-    st.CreateProcedure: "procedure", st.DropProcedure: "procedure",
+    st.CreateProcedure: "procedure", st.DropProcedure: "procedure", sn.AlterSequence: "sequence",
 }  # fmt: skip
 
 
@@ -269,6 +276,13 @@ def _drops_function(statement: st.DropFunction, session: Session, authority: Aut
         authority.require_own(target, statement.name.span)
 
 
+def _drops_sequences(statement: sn.DropSequence, session: Session, authority: Authority) -> None:
+    for name in statement.names:
+        target = definition_target(session, "sequence", name)
+        if is_there(session, target):
+            authority.require_own(target, name.span, drops=True)
+
+
 def _calls(statement: st.Call, session: Session, authority: Authority) -> None:
     path = session.catalogs.qualify(statement.procedure.parts)
     found = session.catalogs.find_definition("procedure", path)
@@ -322,7 +336,7 @@ def _named(kind: str, name: ddl.ObjectName, session: Session) -> Target | None:
             return database_target(session, name)
         case "FUNCTION":
             return function_target(name.parts[-1])
-        case "MODEL" | "CONNECTION" | "PROCEDURE":
+        case "MODEL" | "CONNECTION" | "PROCEDURE" | "SEQUENCE":
             return definition_target(session, kind.lower(), name)
         case "JOB":
             return None
@@ -347,11 +361,12 @@ _RULES: dict[type[st.Statement], Rule] = {
     **dict.fromkeys((st.StatementSet, st.Explain, st.Prepare), _inside),
     st.ExecutePrepared: _prepared,
     st.CompilePlan: _compile,
-    **dict.fromkeys((ddl.CreateTable, st.CreateView, st.CreateMaterializedView, st.CreateConnection), _creates),
+    **dict.fromkeys((ddl.CreateTable, st.CreateView, st.CreateMaterializedView, st.CreateConnection, sn.CreateSequence), _creates),
     **dict.fromkeys(
         (
             st.DropTable, ddl.AlterTable, st.DropView, st.DropMaterializedView, ddl.AlterView, ddl.AlterMaterializedTable,
             ddl.AlterMaterializedView, st.CommentOn, st.AlterConnection, st.DropConnection, st.DropModel, st.DropProcedure,
+            sn.AlterSequence,
         ),
         _changes,
     ),
@@ -360,6 +375,7 @@ _RULES: dict[type[st.Statement], Rule] = {
         _runs_code,
     ),
     st.DropFunction: _drops_function,
+    sn.DropSequence: _drops_sequences,
     st.CreateDatabase: _creates_database,
     **dict.fromkeys((ddl.AlterDatabase, st.DropDatabase), _owns_database),
     st.Call: _calls,

@@ -50,6 +50,7 @@ from sqlengine.statements.tables import (
     catalog_watermark,
     checked_table,
     get_table,
+    sequences_follow,
 )
 from sqlengine.statements.view_options import keep_history
 
@@ -86,6 +87,8 @@ def _change(table: CatalogTable, action: ddl.AlterAction, session: Session) -> N
     if isinstance(action, ddl.AddParts) and action.constraints:
         changed = _constraints.with_constraints(changed, action.constraints, session)
     changed = checked_table(changed, session)
+    named = (action.old.text, action.new.text) if isinstance(action, ddl.RenameColumn) else None
+    sequences_follow(table, changed, session, named)
     if isinstance(action, ddl.SetOptions | ddl.ResetOptions):
         check_connector(changed, session, action.options if isinstance(action, ddl.SetOptions) else ())
     if _declared(changed) != _declared(table) or _kept_as(changed) != _kept_as(table):
@@ -399,6 +402,7 @@ def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> None
     renamed = replace(table, path=session.catalogs.qualify(action.name.parts))
     session.catalogs.create(renamed, span=action.name.span)
     session.catalogs.remove(table)
+    sequences_follow(table, renamed, session)
     contents = session.memory.pop(table.storage, None)
     for column in renamed.columns if is_numbered(renamed) else ():
         session.database.sequences.move((table.storage, column.name), (renamed.storage, column.name))

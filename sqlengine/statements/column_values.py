@@ -14,18 +14,26 @@ from sqlengine.bind.defaults import bind_default
 from sqlengine.catalog.objects import CatalogTable, PhysicalColumn
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import Session
+from sqlengine.parse.sequence_names import asks_for_number
+from sqlengine.statements.sequences import with_whole_names
 
-__all__ = ["added_values", "check_identifiers", "check_values", "refuse_from_query"]
+__all__ = ["added_values", "check_identifiers", "refuse_from_query", "with_checked_values"]
 
 
-def check_values(table: CatalogTable, session: Session) -> None:
-    """Raise what is wrong with default values, which are computed once, and UnsupportedError E1607 for a numbered column of a table with a
-    connector."""
+def with_checked_values(table: CatalogTable, session: Session) -> CatalogTable:
+    """The table with default values that name sequences by their whole names.
+
+    Raises what is wrong with default values, which are computed once, and UnsupportedError E1607 for a numbered column of a
+    table with a connector."""
+    table = with_whole_names(table, session)
     for column in table.columns:
         if not isinstance(column, PhysicalColumn):
             continue
         if column.default is not None:
-            added_values(table, column, 1, session, open_rows=False)
+            if asks_for_number(column.default.expression):
+                bind_default(column, Binding(session, False), table.path.name)
+            else:
+                added_values(table, column, 1, session, open_rows=False)
         if session.catalogs.maker(table) is not None and (column.default or column.identity):
             raise UnsupportedError(
                 f'the column "{column.name}" has a default value, of which the catalog {table.path.catalog} knows nothing',
@@ -38,6 +46,7 @@ def check_values(table: CatalogTable, session: Session) -> None:
                 code="E1607",
                 hint="leave the connector out, or write the numbers yourself",
             )
+    return table
 
 
 def refuse_from_query(span: Span) -> NoReturn:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from runtime.core.secrets import masked_sql, shown_value
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
-from sqlengine.catalog.definitions import CatalogModel, CatalogProcedure, NamedDefinition
+from sqlengine.catalog.definitions import CatalogModel, CatalogProcedure, CatalogSequence, NamedDefinition
 from sqlengine.catalog.objects import (
     CatalogTable,
     CatalogView,
@@ -168,12 +168,23 @@ def definition_text(thing: NamedDefinition, *, name: str | None = None, masked: 
     text = f"CREATE {temporary}{thing.kind.upper()} {name or _path(thing)}"
     if isinstance(thing, CatalogProcedure):
         return f"{text} AS {literal(thing.identifier)} LANGUAGE PYTHON"
+    if isinstance(thing, CatalogSequence):
+        return text + _sequence_clauses(thing)
     if isinstance(thing, CatalogModel):
         for word, columns in (("INPUT", thing.inputs), ("OUTPUT", thing.outputs)):
             text += f"\n{word} ({_columns(columns)})" if columns else ""
     text += _comment(thing.comment, "\n")
     options = _with(thing.options, masked=masked)
     return text + (f"\n{options}" if options else "")
+
+
+def _sequence_clauses(sequence: CatalogSequence) -> str:
+    owner = sequence.owner
+    owned = "" if owner is None else f" OWNED BY {quoted(owner[0].name)}.{quoted(owner[1])}"
+    return (
+        f" AS {sequence.type} START WITH {sequence.start} INCREMENT BY {sequence.step} MINVALUE {sequence.low}"
+        f" MAXVALUE {sequence.high} CACHE {sequence.cache}{' CYCLE' if sequence.cycle else ''}{owned}"
+    )
 
 
 def _columns(columns: Sequence[PhysicalColumn]) -> str:

@@ -126,7 +126,7 @@ def drop_catalog(statement: st.DropCatalog, session: Session) -> Result:
         for database in catalog.databases.values():
             for thing in database.objects.values():
                 if isinstance(thing, (CatalogTable, MaterializedView)):
-                    session.memory.pop(thing.storage, None)
+                    session.database.forget_rows(thing.storage)
     session.catalogs.drop_catalog(statement.name.text, if_exists=statement.if_exists, span=statement.name.span)
     return Result.ok()
 

@@ -12,6 +12,7 @@ from runtime.core.rooms import Room
 from sqlengine.api.result import Result
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import session_nodes as sn
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.reading import without_header
 
@@ -210,7 +211,7 @@ _DEFINITIONS = (
     ddl.AlterView, ddl.AlterMaterializedTable, ddl.AlterMaterializedView,
     st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog, st.DropDatabase, st.DropCatalog,
     st.CreateModel, st.AlterModel, st.DropModel, st.CreateConnection, st.AlterConnection, st.DropConnection,
-    st.CreateProcedure, st.DropProcedure, st.CommentOn,
+    st.CreateProcedure, st.DropProcedure, st.CommentOn, sn.CreateSequence, sn.AlterSequence, sn.DropSequence,
 )  # fmt: skip
 """Statements after which the files of catalogs say something else."""
 
@@ -290,6 +291,9 @@ _RUN: dict[type[st.Statement], str] = {
     st.DropConnection: "definitions:drop_definition",
     st.CreateProcedure: "procedures:create_procedure",
     st.DropProcedure: "definitions:drop_definition",
+    sn.CreateSequence: "sequences:create_sequence",
+    sn.AlterSequence: "sequences:alter_sequence",
+    sn.DropSequence: "sequences:drop_sequence",
     st.CreateRole: "roles:create_role",
     st.AlterRole: "roles:alter_role",
     st.DropRole: "roles:drop_role",

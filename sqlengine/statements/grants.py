@@ -17,7 +17,7 @@ from sqlengine.statements.targets import function_target, is_there
 
 __all__ = ["grant", "grant_role", "restore_grants", "show_grants"]
 
-_OF_OWNERS = ("table", "database", "function", "procedure", "model", "connection")
+_OF_OWNERS = ("table", "database", "function", "procedure", "model", "connection", "sequence")
 """What somebody owns, who then may give privileges on it; on all else superusers do."""
 
 

@@ -27,6 +27,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
 from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
+from sqlengine.catalog.definitions import CatalogSequence
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, is_numbered
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place, Storage
@@ -39,6 +40,7 @@ from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DAT
 from sqlengine.options.memory_tables import column_files, history_retention
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_script, parse_statement
+from sqlengine.parse import session_nodes as sn
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree
 from sqlengine.statements import functions, views
@@ -54,9 +56,11 @@ from sqlengine.statements.used_by_jobs import check_unused
 if TYPE_CHECKING:
     import sqlengine.statements.grants as _grants
     import sqlengine.statements.role_texts as _role_texts
+    import sqlengine.statements.sequences as _sequences
 else:
     _grants = Room("sqlengine.statements.grants")
     _role_texts = Room("sqlengine.statements.role_texts")
+    _sequences = Room("sqlengine.statements.sequences")
 
 __all__ = [
     "backup",
@@ -134,7 +138,12 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
             name = f"{quoted(catalog.name)}.{quoted(database.name)}"
             keep(("database", catalog.name, database.name), database_text(database, name=name, masked=False))
             for definition in (d for d in database.definitions.values() if d.is_kept):
-                keep((definition.kind, *definition.path.parts), definition_text(definition, masked=False))
+                place = (definition.kind, *definition.path.parts)
+                if isinstance(definition, CatalogSequence):
+                    text = definition_text(definition)
+                    found[place] = session.database.sequences.definition(definition, text)
+                else:
+                    keep(place, definition_text(definition, masked=False))
             for thing in database.objects.values():
                 kind = kind_of(thing)
                 place = (kind, *thing.path.parts)
@@ -219,6 +228,11 @@ def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -
     for place in (*places.get("connection", []), *places.get("model", []), *places.get("procedure", [])):
         with _kept_when_it_fails(durable, place, definitions[place]):
             carry_out(parse_statement(definitions[place].text), session)
+    named = [place for place in places.get("sequence", []) if len(place) == 4]
+    for place in named:
+        statement = parse_statement(definitions[place].text)
+        assert isinstance(statement, sn.CreateSequence)
+        session.catalogs.define(_sequences.declared_sequence(statement, session))
     for place in (*places.get("table", []), *places.get("view", [])):
         _declare(session, durable, place, definitions[place])
     for place in places.get("sequence", []):

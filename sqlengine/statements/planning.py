@@ -43,8 +43,10 @@ from sqlengine.verify.options import rule_options
 
 if TYPE_CHECKING:
     import planner.lower.delta_join as _delta_join
+    import sqlengine.database.numbering as _numbering
 else:
     _delta_join = Room("planner.lower.delta_join")
+    _numbering = Room("sqlengine.database.numbering")
 
 __all__ = [
     "Planned",
@@ -124,8 +126,10 @@ def _planned(session: Session, bound: BoundQuery, binding: Binding, query: Tree,
     physical = _with_delta_joins(session, physical) if live else _checked(session, physical)
     positions = {column.id: i for i, column in enumerate(optimized.columns)}
     order = tuple(SortSpec(positions[_column_id(k)], k.descending, k.nulls_last) for k in order_keys)
-    sorts = plan is not whole
-    if sorts and not live and not _ends(physical):
+    sorts, endless = plan is not whole, not live and not _ends(physical)
+    if endless:
+        _numbering.refuse_numbers([physical], "a query without end")
+    if sorts and endless:
         raise PlanningError(
             "ORDER BY without LIMIT needs input that ends",
             code="E1614",
@@ -258,6 +262,7 @@ def plan_view(session: Session, bound: BoundQuery, contents: MemoryTable, names:
     optimized, trace = _optimize(session, sink, displayed=False, batch=False)
     _note(session, [optimized])
     physical = _with_delta_joins(session, lower(optimized, lower_context(session)))
+    _numbering.refuse_numbers([physical], "a materialized view")
     return Planned(sink, optimized, physical, trace)
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import runtime.spark.gathered as _gathered
     import sqlengine.bind.defaults as _defaults
     import sqlengine.database.driving as _driving
+    import sqlengine.database.numbering as _numbering
     import sqlengine.statements.conflicts as _conflicts
     import sqlengine.statements.create_text as _create_text
     import sqlengine.statements.inserted_rows as _inserted_rows
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from sqlengine.statements.query_reads import Reads
 else:
     _driving = Room("sqlengine.database.driving")
+    _numbering = Room("sqlengine.database.numbering")
     _gathered = Room("runtime.spark.gathered")
     _conflicts = Room("sqlengine.statements.conflicts")
     _defaults = Room("sqlengine.bind.defaults")
@@ -353,6 +355,7 @@ def _begin(
 ) -> Result:
     """A job in the background, which a database in a folder keeps where it can. Called with the lock held. `locked`: tables
     in memory are read or changed."""
+    _numbering.refuse_numbers(plans, "a job in the background")
     kept = "" if session.durable is None else _lasting_jobs.kept_job(session, name, writing, plans)
     with counted_when_begun(session):
         checkpoints, savepoint = None, None

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from sqlengine.bind.defaults import left_to_number
 from sqlengine.catalog.objects import CatalogTable
+from sqlengine.database.number_functions import numbers_of
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 
@@ -39,5 +40,6 @@ def numbered_columns(
             # Those that stand beside them are not given again in the same breath.
             sequences.pass_by(table, column, given[0])
         numbers = sequences.take(table, column, count)
+        numbers_of(session).note(table, column, numbers[-1].as_py())
         filled[at] = pc.replace_with_mask(filled[at], pa.array(missing), numbers) if given else numbers  # type: ignore[attr-defined]
     return filled

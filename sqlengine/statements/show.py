@@ -296,6 +296,8 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "JOBS": _jobs,
     "MODELS": _definitions("model name", "model"),
     "CREATE MODEL": _create_definition("model"),
+    "SEQUENCES": _definitions("sequence name", "sequence"),
+    "CREATE SEQUENCE": _create_definition("sequence"),
     "CONNECTIONS": _definitions("connection name", "connection"),
     "CREATE CONNECTION": _create_definition("connection"),
     "PARTITIONS": _partitions,

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.column_values as _column_values
     import sqlengine.statements.constraints as _constraints
     import sqlengine.statements.foreign_tables as _foreign_tables
+    import sqlengine.statements.sequences as _sequences
     import sqlengine.statements.table_like as _table_like
     import sqlengine.statements.view_options as _view_options
 else:
@@ -66,6 +67,7 @@ else:
     _filling = Room("sqlengine.database.filling")
     _foreign_tables = Room("sqlengine.statements.foreign_tables")
     _inferred_tables = Room("sqlengine.database.inferred_tables")
+    _sequences = Room("sqlengine.statements.sequences")
     _view_options = Room("sqlengine.statements.view_options")
 
 __all__ = [
@@ -78,6 +80,7 @@ __all__ = [
     "described_table",
     "drop_table",
     "get_table",
+    "sequences_follow",
 ]
 
 
@@ -231,9 +234,18 @@ def drop_table(statement: st.DropTable, session: Session) -> Result:
         )
     _check_unread(table, statement.name.span, session)
     check_unchanged(table.storage, session.epoch, statement.name.span)
+    sequences_follow(table, None, session)
     session.database.forget_rows(table.storage)
     session.catalogs.remove(table)
     return Result.ok()
+
+
+def sequences_follow(
+    before: CatalogTable, after: CatalogTable | None, session: Session, renamed: tuple[str, str] | None = None
+) -> None:
+    """Sequences that go with a column of a table go with it, or know its new name."""
+    if session.catalogs.definitions("sequence", before.path.catalog, before.path.database) and not before.temporary:
+        _sequences.follow_table(before, after, session, renamed)
 
 
 def get_table(session: Session, name: ddl.ObjectName) -> CatalogTable:
@@ -366,7 +378,7 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
         check_declaration(session, table)
     if any(isinstance(c, PhysicalColumn) and (c.default or c.identity) for c in columns):
         with pointing_at(statement.name.span if statement is not None else None):
-            _column_values.check_values(table, session)
+            table = _column_values.with_checked_values(table, session)
     if table.constraints:
         with pointing_at(statement.name.span if statement is not None else None):
             _constraints.check_kept(table, session)

@@ -22,7 +22,7 @@ def database_target(session: Session, name: ObjectName) -> Target:
 
 
 def definition_target(session: Session, kind: str, name: ObjectName) -> Target:
-    """A model, connection or procedure."""
+    """A model, connection, procedure or sequence."""
     return Target(kind, session.catalogs.qualify(name.parts).parts)
 
 
@@ -48,7 +48,7 @@ def is_there(session: Session, target: Target) -> bool:
             return path[0] in session.database.roles.secrets
         case "function":
             return path[0] in session.database.user_functions
-        case "procedure" | "model" | "connection":
+        case "procedure" | "model" | "connection" | "sequence":
             return catalogs.find_definition(target.kind, ObjectPath(*path)) is not None
         case _:
             return True

@@ -26,7 +26,7 @@ __all__ = ["connector_names", "documented_functions", "functions_page", "with_op
 
 _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Comparison and logic", (library.comparison, library.logical, library.conditional)),
-    ("Numbers", (library.arithmetic, library.math, library.rounding, library.randomness)),
+    ("Numbers", (library.arithmetic, library.math, library.rounding, library.randomness, library.sequence)),
     ("Texts", (library.string, library.string_search, library.string_format, library.regex, library.url)),
     ("Bytes, encodings and hashes", (library.string_encoding, library.hash)),
     (

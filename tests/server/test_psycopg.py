@@ -319,3 +319,45 @@ def test_what_postgresql_says_of_names_and_values(client: psycopg.Connection) ->
     assert client.execute(asked).fetchall() == [(1,)]
     assert client.execute("SELECT pg_typeof(1), pg_typeof(ARRAY['a'])").fetchall() == [("integer", "text[]")]
     client.execute("DROP TABLE said")
+
+
+def test_sequences_are_in_the_catalogue(client: psycopg.Connection) -> None:
+    client.execute("CREATE SEQUENCE orders_no START 5 MAXVALUE 90 CYCLE")
+    client.execute("CREATE TABLE numbered (id serial PRIMARY KEY, no bigint DEFAULT nextval('orders_no'::regclass))")
+    client.execute("CREATE SEQUENCE owned OWNED BY numbered.no")
+    assert client.execute("INSERT INTO numbered DEFAULT VALUES RETURNING id, no").fetchall() == [(1, 5)]
+    assert client.execute("SELECT nextval('orders_no'::regclass), currval('orders_no'), lastval()").fetchall() == [
+        (6, 6, 6)
+    ]
+    asked = "SELECT sequencename, data_type, start_value, max_value, cycle, last_value FROM pg_sequences ORDER BY 1"
+    assert client.execute(asked).fetchall() == [
+        ("numbered_id_seq", "int4", 1, 2147483647, False, 1),
+        ("orders_no", "int8", 5, 90, True, 6),
+        ("owned", "int8", 1, 9223372036854775807, False, None),
+    ]
+    asked = "SELECT sequence_name, data_type, maximum_value FROM information_schema.sequences ORDER BY 1"
+    assert client.execute(asked).fetchall() == [
+        ("orders_no", "bigint", "90"),
+        ("owned", "bigint", "9223372036854775807"),
+    ]
+    asked = "SELECT column_name, is_identity FROM information_schema.columns WHERE table_name = 'numbered' ORDER BY 1"
+    assert client.execute(asked).fetchall() == [("id", "YES"), ("no", "NO")]
+    asked = "SELECT relname FROM pg_class WHERE relkind = 'S' AND oid = 'orders_no'::regclass"
+    assert client.execute(asked).fetchall() == [("orders_no",)]
+    # As Django sets the numbers of a table that was loaded.
+    asked = 'SELECT setval(pg_get_serial_sequence(\'"numbered"\', \'id\'), coalesce(max("id"), 1), max("id") IS NOT null) FROM numbered'
+    assert client.execute(asked).fetchall() == [(1,)]
+    schema = client.execute("SELECT current_schema").fetchall()[0][0]
+    asked = "SELECT pg_get_serial_sequence('numbered', 'no')"
+    assert client.execute(asked).fetchall() == [(f"{schema}.owned",)]
+    client.execute("DISCARD SEQUENCES")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        client.execute("SELECT lastval()")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        client.execute("SELECT nextval('nothing')")
+    client.execute("ALTER SEQUENCE orders_no NO CYCLE RESTART WITH 90")
+    client.execute("SELECT nextval('orders_no')")
+    with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded):
+        client.execute("SELECT nextval('orders_no')")
+    client.execute("DROP TABLE numbered")
+    client.execute("DROP SEQUENCE orders_no")

@@ -15,6 +15,7 @@ NUMERIC = types.decimal(38, 18)
 PLAIN: dict[str, DataType] = {
     "BPCHAR": types.STRING,
     "NAME": types.STRING,
+    "REGCLASS": types.STRING,
     "JSON": types.VARIANT,
     "JSONB": types.VARIANT,
 }
@@ -29,7 +30,6 @@ REFUSED = {
     "INT4RANGE": "use two columns",
     "TSRANGE": "use two columns",
     "DATERANGE": "use two columns",
-    "REGCLASS": "use text",
     "OID": "use bigint",
 }
 """Types that are not there, and what to use."""

@@ -87,7 +87,10 @@ class Show:
 
 @dataclass(frozen=True)
 class Discard:
+    """DISCARD. `numbers`: also what sequences have given."""
+
     everything: bool
+    numbers: bool
 
 
 @dataclass(frozen=True)
@@ -257,7 +260,7 @@ def _discard(reader: Reader, _: Callable[[str], bool]) -> Command:
     word = reader.accept_any("all", "plans", "sequences", "temporary", "temp")
     if word is None:
         raise reader.unexpected("ALL")
-    return Discard(word == "all")
+    return Discard(word == "all", word in ("all", "sequences"))
 
 
 def _deallocate(reader: Reader, _: Callable[[str], bool]) -> Command:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sqlengine.catalog.objects import CatalogTable, ComputedColumn
+from sqlengine.database.number_functions import numbers_of
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -108,7 +109,9 @@ class ConnectionStatement:
                 return _done("RESET")
             case c.Show(name=name):
                 return self._show(name)
-            case c.Discard(everything=everything):
+            case c.Discard(everything=everything, numbers=numbers):
+                if numbers:
+                    numbers_of(session.environment.session).forget()
                 if everything:
                     session.discard()
                 return _done("DISCARD ALL" if everything else "DISCARD")

@@ -42,6 +42,7 @@ CREATE MATERIALIZED VIEW d.m AS SELECT COUNT(*) AS n FROM d.t;
 CREATE FUNCTION twice AS 'code_of_roles.double' LANGUAGE PYTHON;
 CREATE PROCEDURE d.p AS 'code_of_roles.hello' LANGUAGE PYTHON;
 CREATE CONNECTION d.c WITH ('format' = 'csv');
+CREATE SEQUENCE d.n;
 CREATE TABLE d.files (a INT) WITH ('connector' = 'filesystem', 'path' = '{folder}/in', 'format' = 'csv');
 CREATE USER ann;
 CREATE USER bob;
@@ -106,6 +107,10 @@ NEEDED: list[tuple[str, tuple[str, ...]]] = [
     ("CREATE CONNECTION d.e WITH ('format' = 'csv')", ("CREATE ON DATABASE d",)),
     ("ALTER CONNECTION d.c SET ('format' = 'json')", ("OWNERSHIP ON CONNECTION d.c",)),
     ("DROP CONNECTION d.c", ("OWNERSHIP ON CONNECTION d.c",)),
+    ("CREATE SEQUENCE d.n2", ("CREATE ON DATABASE d",)),
+    ("ALTER SEQUENCE d.n RESTART", ("OWNERSHIP ON SEQUENCE d.n",)),
+    ("DROP SEQUENCE d.n", ("OWNERSHIP ON SEQUENCE d.n",)),
+    ("SELECT NEXTVAL('d.n')", ("USAGE ON SEQUENCE d.n",)),
     ("STOP JOB 'x'", ("JOBS ON SYSTEM",)),
     ("DESCRIBE d.t", ("UPDATE ON d.t",)),
     ("SHOW CREATE TABLE d.t", ("SELECT ON DATABASE d",)),

@@ -20,7 +20,7 @@ import pyarrow as pa
 from runtime.core.cancellation import look
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.server.postgres.catalogue.contents import Contents
+from sqlengine.server.postgres.catalogue.contents import Contents, last_values
 from sqlengine.server.postgres.catalogue.definitions import COLUMNS, KEYWORDS, SCRIPTS
 from sqlengine.server.postgres.catalogue.live import Sessions, live_rows, sizes
 from sqlengine.server.postgres.catalogue.rewriting import SCHEMA, Question, rewritten
@@ -105,6 +105,7 @@ class Catalogues:
             "version": _VERSION,
             "started": self._started,
             "backend_pid": session.number,
+            "sequences": last_values(engine),
             "settings": [f"{name}={value}" for name, value in settings],
             "setting_names": [name.lower() for name, _ in settings],
             "setting_values": [value for _, value in settings],

@@ -15,8 +15,17 @@ from typing import Any
 from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
+from runtime.core.types import TypeRoot
 from sqlengine.catalog.catalog import CatalogObject
-from sqlengine.catalog.objects import CatalogTable, CatalogView, Constraint, MaterializedView, PhysicalColumn
+from sqlengine.catalog.definitions import CatalogSequence, seen_sequences
+from sqlengine.catalog.objects import (
+    CatalogTable,
+    CatalogView,
+    Constraint,
+    MaterializedView,
+    ObjectPath,
+    PhysicalColumn,
+)
 from sqlengine.database.session import Session
 from sqlengine.roles.privileges import Target
 from sqlengine.roles.roles import FIRST, Role
@@ -24,7 +33,7 @@ from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, qu
 from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType, columns_of
 from sqlengine.statements.planning import object_schema
 
-__all__ = ["OWNER", "Contents", "oid_of", "role_oid"]
+__all__ = ["OWNER", "Contents", "last_values", "oid_of", "role_oid"]
 
 OWNER = 10
 """The number of the role that is always there."""
@@ -32,12 +41,19 @@ _PG_CATALOG, _INFORMATION_SCHEMA, _TOAST = 11, 13000, 99
 _FIRST = 16384
 """Numbers below are PostgreSQL's own."""
 
+_INTEGERS = {TypeRoot.TINYINT: "int2", TypeRoot.SMALLINT: "int2", TypeRoot.INT: "int4", TypeRoot.BIGINT: "int8"}
+
 Row = dict[str, Any]
 
 
 def oid_of(*parts: str) -> int:
     """The number of a thing by its name."""
     return _FIRST + zlib.crc32("\0".join(parts).encode()) % (2**31 - _FIRST)
+
+
+def sequence_oid(path: ObjectPath) -> int:
+    """The number of a sequence."""
+    return oid_of("sequence", *path.parts)
 
 
 def role_oid(name: str) -> int:
@@ -68,6 +84,8 @@ class Contents:
         for name in self._catalogs.seen_databases(self._catalog):
             for thing in self._catalogs.seen_objects(self._catalog, name):
                 self._object(thing)
+            for sequence, is_of_column in seen_sequences(self._catalogs, self._catalog, name):
+                self._sequence(sequence, is_of_column)
 
     def _add(self, table: str, **row: Any) -> None:
         self.tables.setdefault(table, []).append(row)
@@ -199,6 +217,28 @@ class Contents:
                 hastriggers=False, rowsecurity=False,
             )  # fmt: skip
 
+    def _sequence(self, sequence: CatalogSequence, is_of_column: bool) -> None:
+        """A sequence, and the column with which it goes."""
+        path = sequence.path
+        oid, type_ = sequence_oid(path), TYPES[_INTEGERS[sequence.type.root]]
+        owner = self._session.database.roles.owner(Target("sequence", path.parts))
+        schema = oid_of("schema", path.catalog, path.database)
+        self._relation(oid, path.name, schema, "S", 3, False, temporary=sequence.temporary, owner=role_oid(owner))
+        self._add(
+            "pg_sequence", seqrelid=oid, seqtypid=type_.oid, seqstart=sequence.start, seqincrement=sequence.step,
+            seqmax=sequence.high, seqmin=sequence.low, seqcache=sequence.cache, seqcycle=sequence.cycle,
+        )  # fmt: skip
+        if sequence.owner is not None:
+            table, column = sequence.owner
+            attributes = self.tables.get("pg_attribute", [])
+            at = oid_of("object", *table.parts)
+            number = next((a["attnum"] for a in attributes if (a["attrelid"], a["attname"]) == (at, column)), None)
+            if number is not None:
+                self._add(
+                    "pg_depend", classid=1259, objid=oid, objsubid=0, refclassid=1259, refobjid=at, refobjsubid=number,
+                    deptype="i" if is_of_column else "a",
+                )  # fmt: skip
+
     def _relation(
         self,
         oid: int,
@@ -316,6 +356,18 @@ class Contents:
 
     def _describe(self, oid: int, of: int, number: int, text: str) -> None:
         self._add("pg_description", objoid=oid, classoid=of, objsubid=number, description=text)
+
+
+def last_values(session: Session) -> list[str]:
+    """Of each sequence of the session's catalog that has given a number: its number in the catalogue, `=`, and that."""
+    found: list[str] = []
+    catalogs, known = session.catalogs, session.database.sequences
+    for name in catalogs.seen_databases(catalogs.current_catalog):
+        for sequence, is_of_column in seen_sequences(catalogs, catalogs.current_catalog, name):
+            last = known.last_value(sequence, is_of_column)
+            if last is not None:
+                found.append(f"{sequence_oid(sequence.path)}={last}")
+    return found
 
 
 def _in_double_quotes(text: str) -> str:

@@ -70,7 +70,11 @@ CREATE MACRO pgf_pg_get_ruledef(o, p := FALSE) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_get_partkeydef(o) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_get_partition_constraintdef(o) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_get_statisticsobjdef_columns(o) AS CAST(NULL AS VARCHAR);
-CREATE MACRO pgf_pg_get_serial_sequence(t, c) AS CAST(NULL AS VARCHAR);
+CREATE MACRO pgf_pg_get_serial_sequence(t, c) AS
+  (SELECT any_value(x_n.nspname || '.' || x_s.relname) FROM cat.pg_depend x_d JOIN cat.pg_class x_s ON x_s.oid = x_d.objid
+  AND x_s.relkind = 'S' JOIN cat.pg_namespace x_n ON x_n.oid = x_s.relnamespace JOIN cat.pg_class x_t ON x_t.oid =
+  x_d.refobjid JOIN cat.pg_attribute x_a ON x_a.attrelid = x_t.oid AND x_a.attnum = x_d.refobjsubid WHERE x_a.attname = c
+  AND x_t.relname = replace(regexp_extract(t, '[^.]+$'), '"', ''));
 CREATE MACRO pgf_pg_get_functiondef(o) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_get_function_result(o) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pgf_pg_get_function_arguments(o) AS CAST(NULL AS VARCHAR);
@@ -194,7 +198,9 @@ CREATE MACRO pgf_generate_subscripts(a, d) AS unnest(range(1, coalesce(len(a), 0
 CREATE MACRO pgf_parse_ident(n) AS list_transform(pgf__parts(n), lambda p: pgf__unquoted(p));
 CREATE MACRO pgf_pg_typeof(x) AS typeof(x);
 CREATE MACRO pgf_pg_stat_get_numscans(o) AS CAST(0 AS BIGINT);
-CREATE MACRO pgf_pg_sequence_last_value(o) AS CAST(NULL AS BIGINT);
+CREATE MACRO pgf_pg_sequence_last_value(o) AS
+  (SELECT any_value(CAST(split_part(x_v, '=', 2) AS BIGINT)) FROM (SELECT unnest(getvariable('sequences')) AS x_v) WHERE
+  split_part(x_v, '=', 1) = CAST(o AS VARCHAR));
 CREATE MACRO pgf_pg_column_is_updatable(a, b, c) AS TRUE;
 
 CREATE MACRO pgf__pg_expandarray(a) AS

@@ -38,13 +38,15 @@ CREATE VIEW info.columns AS
   domain_catalog, CAST(NULL AS VARCHAR) AS domain_schema, CAST(NULL AS VARCHAR) AS domain_name,
   getvariable('current_database') AS udt_catalog, 'pg_catalog' AS udt_schema, t.typname AS udt_name, CAST(NULL AS
   VARCHAR) AS scope_catalog, CAST(NULL AS VARCHAR) AS scope_schema, CAST(NULL AS VARCHAR) AS scope_name, CAST(NULL AS
-  INTEGER) AS maximum_cardinality, CAST(a.attnum AS VARCHAR) AS dtd_identifier, 'NO' AS is_self_referencing, 'NO' AS
-  is_identity, CAST(NULL AS VARCHAR) AS identity_generation, CAST(NULL AS VARCHAR) AS identity_start, CAST(NULL AS
-  VARCHAR) AS identity_increment, CAST(NULL AS VARCHAR) AS identity_maximum, CAST(NULL AS VARCHAR) AS identity_minimum,
+  INTEGER) AS maximum_cardinality, CAST(a.attnum AS VARCHAR) AS dtd_identifier, 'NO' AS is_self_referencing, CASE
+  WHEN s.seqrelid IS NULL THEN 'NO' ELSE 'YES' END AS is_identity, CASE a.attidentity WHEN 'a' THEN 'ALWAYS' WHEN 'd' THEN
+  'BY DEFAULT' END AS identity_generation, CAST(s.seqstart AS VARCHAR) AS identity_start, CAST(s.seqincrement AS VARCHAR)
+  AS identity_increment, CAST(s.seqmax AS VARCHAR) AS identity_maximum, CAST(s.seqmin AS VARCHAR) AS identity_minimum,
   'NO' AS identity_cycle, 'NEVER' AS is_generated, CAST(NULL AS VARCHAR) AS generation_expression, CASE c.relkind WHEN
   'r' THEN 'YES' ELSE 'NO' END AS is_updatable FROM cat.pg_attribute a JOIN cat.pg_class c ON c.oid = a.attrelid JOIN
-  cat.pg_namespace n ON n.oid = c.relnamespace JOIN cat.pg_type t ON t.oid = a.atttypid WHERE a.attnum > 0 AND c.relkind
-  IN ('r', 'v');
+  cat.pg_namespace n ON n.oid = c.relnamespace JOIN cat.pg_type t ON t.oid = a.atttypid LEFT JOIN cat.pg_depend d
+  ON d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype = 'i' LEFT JOIN cat.pg_sequence s ON s.seqrelid =
+  d.objid WHERE a.attnum > 0 AND c.relkind IN ('r', 'v');
 
 CREATE VIEW info.table_constraints AS
   SELECT getvariable('current_database') AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS
@@ -90,8 +92,13 @@ CREATE VIEW info.parameters AS
   VARCHAR) AS data_type WHERE FALSE;
 
 CREATE VIEW info.sequences AS
-  SELECT CAST(NULL AS VARCHAR) AS sequence_catalog, CAST(NULL AS VARCHAR) AS sequence_schema, CAST(NULL AS VARCHAR) AS
-  sequence_name WHERE FALSE;
+  SELECT getvariable('current_database') AS sequence_catalog, n.nspname AS sequence_schema, c.relname AS sequence_name, CASE
+  s.seqtypid WHEN 21 THEN 'smallint' WHEN 23 THEN 'integer' ELSE 'bigint' END AS data_type, CASE s.seqtypid WHEN 21 THEN 16
+  WHEN 23 THEN 32 ELSE 64 END AS numeric_precision, 2 AS numeric_precision_radix, 0 AS numeric_scale, CAST(s.seqstart AS
+  VARCHAR) AS start_value, CAST(s.seqmin AS VARCHAR) AS minimum_value, CAST(s.seqmax AS VARCHAR) AS maximum_value,
+  CAST(s.seqincrement AS VARCHAR) AS "increment", CASE WHEN s.seqcycle THEN 'YES' ELSE 'NO' END AS cycle_option FROM
+  cat.pg_sequence s JOIN cat.pg_class c ON c.oid = s.seqrelid JOIN cat.pg_namespace n ON n.oid = c.relnamespace WHERE NOT
+  EXISTS (SELECT 1 FROM cat.pg_depend d WHERE d.objid = c.oid AND d.deptype = 'i');
 
 CREATE VIEW info.triggers AS
   SELECT CAST(NULL AS VARCHAR) AS trigger_schema, CAST(NULL AS VARCHAR) AS trigger_name, CAST(NULL AS VARCHAR) AS

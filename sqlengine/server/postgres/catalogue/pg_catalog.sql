@@ -270,11 +270,6 @@ CREATE TABLE cat.pg_sequence (
   BIGINT, seqcycle BOOLEAN
 );
 
-CREATE TABLE cat.pg_sequences (
-  schemaname VARCHAR, sequencename VARCHAR, sequenceowner VARCHAR, data_type UINTEGER, start_value BIGINT, min_value
-  BIGINT, max_value BIGINT, increment_by BIGINT, cycle BOOLEAN, cache_size BIGINT, last_value BIGINT
-);
-
 -- The settings of the connection that asks.
 CREATE VIEW cat.pg_settings AS SELECT
   split_part(s, '=', 1) AS name, substr(s, strpos(s, '=') + 1) AS setting, CAST(NULL AS VARCHAR) AS unit,
@@ -454,3 +449,12 @@ CREATE TABLE cat.pg_user_mappings (
 CREATE TABLE cat.pg_views (
   schemaname VARCHAR, viewname VARCHAR, viewowner VARCHAR, definition VARCHAR
 );
+
+-- What sequences have given last is told by the session that asks.
+CREATE VIEW cat.pg_sequences AS SELECT
+  n.nspname AS schemaname, c.relname AS sequencename, r.rolname AS sequenceowner, t.typname AS data_type,
+  s.seqstart AS start_value, s.seqmin AS min_value, s.seqmax AS max_value, s.seqincrement AS increment_by,
+  s.seqcycle AS cycle, s.seqcache AS cache_size, (SELECT any_value(CAST(split_part(v, '=', 2) AS BIGINT)) FROM (SELECT
+  unnest(getvariable('sequences')) AS v) WHERE split_part(v, '=', 1) = CAST(s.seqrelid AS VARCHAR)) AS last_value
+  FROM cat.pg_sequence s JOIN cat.pg_class c ON c.oid = s.seqrelid JOIN cat.pg_namespace n ON n.oid = c.relnamespace JOIN
+  cat.pg_type t ON t.oid = s.seqtypid LEFT JOIN cat.pg_roles r ON r.oid = c.relowner;

@@ -14,6 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from runtime.expr.library.sequence import NUMBER_FUNCTIONS
 from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, FUNCTIONS, INFORMATION, PREFIX
 from sqlengine.server.postgres.parameter_values import array_items
 
@@ -170,7 +171,9 @@ def _concerns(tree: exp.Expr) -> bool:
         return False
     if any(_home(table) is not None for table in tables):
         return True
-    # FORMAT of DuckDB is another one.
+    # Sequences are no tables of the catalogue; FORMAT of DuckDB is another one.
+    if any(isinstance(node, exp.Anonymous) and node.name.upper() in NUMBER_FUNCTIONS for node in tree.walk()):
+        return False
     return any(map(_is_own_function, tree.walk())) and not any(
         isinstance(node, exp.Func) and "FORMAT" in (node.sql_name(), node.name.upper()) for node in tree.walk()
     )
