@@ -26,6 +26,7 @@ __all__ = ["Since", "TableHistory"]
 
 _SIGN = "sign of a change"
 _MOMENT = "moment of a change"
+_EPOCH = "epoch of a change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +60,18 @@ class TableHistory:
         self.began: int | None = None
         """The first moment of which the rows are known; None before the table is shown."""
         self._keys = tuple(keys)
-        self._rows = RowStore(pa.schema([*schema, pa.field(_SIGN, pa.int8()), pa.field(_MOMENT, pa.int64())]), files)
+        more = pa.field(_SIGN, pa.int8()), pa.field(_MOMENT, pa.int64()), pa.field(_EPOCH, pa.int64())
+        self._rows = RowStore(pa.schema([*schema, *more]), files)
         self._heard: list[ChangelogBatch] = []
         self._moments = array("q")
         """The moments of epochs that have changed the table, ascending."""
         self._ends = array("q")
         """The number of all changes up to the end of each of them, also of those that are forgotten."""
         self.first_epoch: int | None = None
-        """The number of the first epoch after which the rows are known. Numbers are those of this process; None: it has shown
-        nothing yet."""
+        """The number of the first epoch after which the rows are known; None: it has shown nothing yet."""
+        self.unsure: tuple[int, int] | None = None
+        """Behind the first and before the second epoch nobody knows the rows: a process that has ended had shown others than are
+        there."""
         self._epochs = _Epochs()
         self._forgotten = 0
         self._known: WeakValueDictionary[int, TableVersion] = WeakValueDictionary()
@@ -136,13 +140,13 @@ class TableHistory:
             return
         before = self.changed
         for batch in changes:
-            self._append(batch, moment)
+            self._append(batch, moment, epoch)
         self._end(moment)
         if self.changed > before:
             self._epochs.end(epoch, moment, self.changed)
         self.forget(moment)
 
-    def _append(self, batch: ChangelogBatch, moment: int) -> None:
+    def _append(self, batch: ChangelogBatch, moment: int, epoch: int) -> None:
         if self._keys and batch.kinds is not None:
             # Before a new image there is the old one, which alone is read backwards.
             batch = batch.filter(np.asarray(batch.kinds) != UPDATE_AFTER)
@@ -151,8 +155,8 @@ class TableHistory:
             for column, field in zip(batch.decoded().rows.columns, self.schema, strict=True)
         ]
         signs = pa.array(batch.signs().astype(np.int8))
-        moments = pa.array(np.full(len(batch), moment, np.int64))
-        self._rows.append(pa.RecordBatch.from_arrays([*columns, signs, moments], schema=self._rows.schema))
+        when = [pa.array(np.full(len(batch), number, np.int64)) for number in (moment, epoch)]
+        self._rows.append(pa.RecordBatch.from_arrays([*columns, signs, *when], schema=self._rows.schema))
 
     def _end(self, moment: int) -> None:
         """An epoch ends behind what is kept so far."""
@@ -195,6 +199,8 @@ class TableHistory:
         """
         if epoch < (newest if self.first_epoch is None else self.first_epoch):
             return None
+        if self.unsure is not None and self.unsure[0] < epoch < self.unsure[1]:
+            return None
         at = bisect_right(self._epochs.numbers, epoch)
         if at == len(self._epochs.numbers):
             place = self.changed
@@ -222,8 +228,8 @@ class TableHistory:
         known = self._known.get(since.place)
         if known is None:
             later = since.changes.rows().slice(since.start).combine_chunks().to_batches()[0]
-            rows = pa.RecordBatch.from_arrays(later.columns[:-2], schema=self.schema)
-            signs = np.asarray(later.column(later.num_columns - 2))
+            rows = pa.RecordBatch.from_arrays(later.columns[: len(self.schema)], schema=self.schema)
+            signs = np.asarray(later.column(len(self.schema)))
             known = _keyed(now, rows, signs, self._keys) if self._keys else _bag(now, rows, signs)
             self._known[since.place] = known
         return known
@@ -244,17 +250,31 @@ class TableHistory:
         """The columns of `written`."""
         return self._rows.schema
 
-    def restore(self, changes: Sequence[pa.RecordBatch], began: int) -> None:
-        """Go on from what `written` has given; the rows of the table are those behind it. Numbers of epochs begin anew."""
-        self._heard, self.began = [], began
-        self.first_epoch, self._epochs = None, _Epochs()
+    def fits(self, rows: pa.RecordBatch) -> bool:
+        """Whether rows are such as `written` gives, or gave before it told numbers of epochs."""
+        types = self.stored_schema.types
+        return rows.schema.types in (types, types[:-1])
+
+    def restore(self, changes: Sequence[pa.RecordBatch], began: int, first_epoch: int | None) -> None:
+        """Go on from what `written` has given; the rows of the table are those behind it.
+
+        Args:
+            first_epoch: the epoch from which on numbers are known; None: they begin anew.
+        """
+        self._heard, self.began, self.first_epoch = [], began, first_epoch
+        self._epochs = _Epochs()
         for batch in changes:
-            self._rows.append(batch)
+            columns = batch.columns
+            if batch.num_columns < len(self.stored_schema):
+                columns = [*columns, pa.array(np.zeros(len(batch), np.int64))]
+            self._rows.append(pa.RecordBatch.from_arrays(columns, schema=self.stored_schema))
         if self._rows.size:
-            moments = np.asarray(self._rows.version().rows([_MOMENT]).column(0))
+            told = self._rows.version().rows([_MOMENT, _EPOCH])
+            moments, numbers = np.asarray(told.column(0)), np.asarray(told.column(1))
             ends = np.flatnonzero(np.r_[moments[1:] != moments[:-1], True])
             self._moments = array("q", moments[ends].tobytes())
             self._ends = array("q", (ends + 1).astype(np.int64).tobytes())
+            self._epochs.restore(numbers, moments)
 
 
 class _Epochs:
@@ -264,6 +284,15 @@ class _Epochs:
     def __init__(self) -> None:
         self.numbers, self.moments, self.ends = array("q"), array("q"), array("q")
         self.start = 0
+
+    def restore(self, numbers: np.ndarray, moments: np.ndarray) -> None:
+        """As they are noted beside changes; those before numbers were noted have none (0)."""
+        self.start = int(np.count_nonzero(numbers == 0))
+        first = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
+        ends = np.r_[first[1:], len(numbers)]
+        first, ends = first[numbers[first] != 0], ends[numbers[first] != 0]
+        self.numbers, self.moments = (array("q", found[first].tobytes()) for found in (numbers, moments))
+        self.ends = array("q", ends.astype(np.int64).tobytes())
 
     def end(self, number: int, moment: int, changes: int) -> None:
         if self.numbers and self.numbers[-1] == number:

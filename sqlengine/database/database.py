@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections import ChainMap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from connectors.catalogue import standard_registry
@@ -138,6 +138,8 @@ class Database:
         """Held for a moment: while `shown` is replaced, and while a statement picks the version that it changes."""
         self._published: dict[MemoryTable, None] = {}
         self._redefined = False
+        self._at_hand: int | None = None
+        """The number of the epoch at hand, once somebody has asked for it."""
         self.closed = threading.Event()
         self._guard = threading.RLock()
         self._scheduler: _scheduler.Scheduler | None = None
@@ -259,15 +261,21 @@ class Database:
             for table in published:
                 del self._published[table]
         stale = self.views.stale()
-        shown = self.shown
+        shown = before = self.shown
         if redefined or self._redefined:
             self._redefined = False
             shown = shown.redefined(self.catalogs.frozen(), self.memory)
         elif not published and (stale is shown.stale or stale == shown.stale):
+            if not self._published:
+                self._at_hand = None
             return
         changed = {table: table.held_version() for table in published}
-        # Of an epoch that never was there, before a restart or after this one, no number is that of another.
-        epoch = shown.epoch if caught_up else max(shown.epoch + 1, self.clock.now())
+        # What readers of the epoch before were to have found has its number.
+        goes_on = caught_up and all(table in before.stale and not table.followed for table in published)
+        epoch = before.epoch
+        if not goes_on:
+            at_hand, self._at_hand = self._at_hand, None
+            epoch = self._next_number() if at_hand is None or at_hand < before.epoch else at_hand
         shown = shown.after(changed, stale, epoch=epoch)
         with self.showing:
             self.shown = shown
@@ -276,6 +284,34 @@ class Database:
             if histories is not None:
                 histories.note(published, moment, epoch)
                 histories.begin(shown.versions, moment, epoch)
+
+    def epoch_at_hand(self) -> int:
+        """The number of the epoch at hand, which readers are shown next. Called with the lock held."""
+        if self._at_hand is None:
+            self._at_hand = self._next_number()
+        return self._at_hand
+
+    @property
+    def newest_epoch(self) -> int:
+        """The number of the newest epoch, which readers see or are about to."""
+        return self.shown.epoch if self._at_hand is None else max(self._at_hand, self.shown.epoch)
+
+    def _next_number(self) -> int:
+        # Of an epoch that never was there, before a restart or after this one, no number is that of another.
+        return max(self.shown.epoch + 1, self.clock.now())
+
+    def replay(self, number: int) -> None:
+        """What is shown next is an epoch of the process before, of that number."""
+        self._at_hand = number
+
+    def opened(self, number: int) -> int:
+        """All is there that the process before has logged, whose last epoch had a number. Gives that of the epoch which
+        readers see first."""
+        with self.showing:
+            self.shown = replace(self.shown, epoch=max(self.shown.epoch, number))
+            self.shown = replace(self.shown, epoch=self._next_number())
+            self._at_hand = None
+            return self.shown.epoch
 
     def rows_as_of(self, table: MemoryTable, moment: int) -> TableVersion:
         """The rows of a table that keeps its history, as they were at a moment that is kept and has come. Raises

@@ -58,6 +58,7 @@ class Durable:
         self._memory: Mapping[ObjectPath, MemoryTable] = database.memory
         self._views = views = database.views
         self._moment = database.histories.moment
+        self._database = database
         self._last_definitions = database.last_definitions
         self.kept_views = KeptViews(views)
         self.kept_histories = KeptHistories(database)
@@ -235,7 +236,7 @@ class Durable:
                 if self._kept.get(kept.storage) is kept:
                     changes.tables.append(TableChanges(kept.storage, False, _without_before(kept.table, batches)))
             if changes:
-                changes.moment = self._moment()
+                changes.moment, changes.number = self._moment(), self._database.epoch_at_hand()
                 self.folder.add(changes)
         except BaseException:
             # What was published is in memory, and perhaps not in the log.
@@ -273,6 +274,10 @@ class Durable:
     def cut_changes(self, number: int, definitions: Mapping[Place, Definition]) -> CutChanges | None:
         """What has changed in the tables that jobs follow."""
         return None if self._followed is None else self._followed.fix(number, definitions)
+
+    def epoch_number(self) -> int:
+        """The number of the newest epoch of the database."""
+        return self._database.newest_epoch
 
     def unread_views(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewState]:
         """Views that do not run now, as checkpoints before have them."""

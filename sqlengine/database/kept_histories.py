@@ -83,13 +83,13 @@ class KeptHistories:
                 continue
             try:
                 rows = [batch.rows for batch in read_rows(reader, found.pieces)]
-                if any(batch.schema.types != history.stored_schema.types for batch in rows):
+                if not all(map(history.fits, rows)):
                     raise Damage("its changes have other columns")
             except (Damage, OSError) as damage:
                 _log.warning("the history of %s begins anew: %s", ".".join(storage), damage)
                 tell(f"the history of {'.'.join(storage)} cannot be read, and begins anew: {damage}")
                 continue
-            history.restore(rows, found.began)
+            history.restore(rows, found.began, found.epoch)
             if own:
                 self._kept[storage] = _Kept(history, 0, history.changed, list(found.pieces))
 
@@ -106,4 +106,4 @@ class KeptHistories:
         began = history.oldest(self._database.histories.now())
         assert began is not None
         batches = [ChangelogBatch(rows) for rows in history.written(after) if len(rows)]
-        return HistoryChanges(began, RowChanges(list(pieces), batches))
+        return HistoryChanges(began, RowChanges(list(pieces), batches), history.first_epoch)

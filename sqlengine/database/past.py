@@ -91,8 +91,7 @@ def _of_epoch(
         raise _unknown(
             f'the history of "{found.path.name}" does not go back to {epoch}',
             span,
-            f"the option '{HISTORY}' says how long it is kept, and numbers of epochs are known from the last start of the "
-            "database on; system.history has the first one",
+            f"the option '{HISTORY}' says how long it is kept; system.history has the first epoch",
         )
     return rows
 

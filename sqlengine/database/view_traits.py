@@ -7,7 +7,7 @@ from collections.abc import Collection
 from connectors.memory import MemoryTable
 from connectors.memory.snapshot import PastRows
 from connectors.values.constants import ConstantTable
-from runtime.expr.analysis import can_fail, is_deterministic, is_dynamic
+from runtime.expr.analysis import can_fail, is_deterministic, is_dynamic, is_repeatable
 from runtime.expr.function import AggregateFunction, FunctionRegistry, ScalarFunction
 from runtime.expr.nodes import Call, Expr, children
 from runtime.local.job import Job
@@ -15,7 +15,7 @@ from runtime.plan.base import Follows
 from runtime.plan.nodes import ProcessTablesExec
 from runtime.plan.walk import expressions_of
 
-__all__ = ["calls_out", "follows_time", "may_gather", "next_change", "reads_outside", "waits_for_time"]
+__all__ = ["calls_out", "follows_time", "may_gather", "next_change", "reads_outside", "varies", "waits_for_time"]
 
 
 def reads_outside(job: Job) -> bool:
@@ -56,6 +56,12 @@ def calls_out(job: Job, functions: FunctionRegistry, by_users: Collection[str]) 
 
 def _calls(expr: Expr, names: Collection[str]) -> bool:
     return (isinstance(expr, Call) and expr.function in names) or any(_calls(child, names) for child in children(expr))
+
+
+def varies(job: Job, functions: FunctionRegistry) -> bool:
+    """Whether a job may give other values when it takes the same rows again."""
+    found = (expr for v in job.dataflow.vertices for expr in expressions_of(v.node))
+    return any(not is_repeatable(expr, functions) or is_dynamic(expr, functions) for expr in found)
 
 
 def may_gather(job: Job, functions: FunctionRegistry) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from connectors.memory import MemoryTable
+from connectors.memory.difference import difference
 from connectors.memory.rows import TableVersion
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.memory import HeldBeside
@@ -97,7 +98,7 @@ class Feed:
         self._entries: deque[Shared] = deque()
         self._first = 0
         self._bytes = 0
-        self._since = self._last = begin
+        self._since = begin
         self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
         """A subscription that nobody has begun to read does not close its own."""
         self._guard = threading.Lock()
@@ -111,8 +112,7 @@ class Feed:
         if not len(batch):
             return
         with self._guard:
-            self._last = max(self._last + 1, self._database.shown.epoch)
-            entry = Shared(self._last, batch)
+            entry = Shared(self._database.shown.epoch, batch)
             self._entries.append(entry)
             self._bytes += entry.nbytes
             if len(self._entries) > _ENCODED:
@@ -153,7 +153,7 @@ class Feed:
 
     def take_shown(self, follower: Follower) -> tuple[list[Shared], int]:
         """See `Follower.take_shown`."""
-        return self.changes(follower), max(self._database.shown.epoch, self._last)
+        return self.changes(follower), self._database.shown.epoch
 
     def changes(self, follower: Follower) -> list[Shared]:
         """See `Follower.changes`."""
@@ -183,12 +183,16 @@ class Feed:
 
 
 class Start:
-    """Where a subscription begins: a follower, and the rows that were there, as of `epoch`."""
+    """Where a subscription begins: a follower, and the rows that were there, as of `epoch`; or, in their place, what was
+    `missed` up to there."""
 
-    def __init__(self, follower: Follower, rows: TableVersion | None, epoch: int) -> None:
+    def __init__(
+        self, follower: Follower, rows: TableVersion | None, epoch: int, missed: ChangelogBatch | None = None
+    ) -> None:
         self.follower = follower
         self.rows = rows
         self.epoch = epoch
+        self.missed = missed
 
 
 class Feeds:
@@ -204,8 +208,17 @@ class Feeds:
         for table, feed in tuple(self._feeds.items()):
             yield HeldBeside(table, "changes for subscribers", *feed.held())
 
-    def start(self, table: MemoryTable, wakeup: Wakeup, *, snapshot: bool, after: int | None) -> Start:
-        """Follow a table. Called with the lock of tables held. Raises Behind; ValueError for an epoch to come."""
+    def start(
+        self, table: MemoryTable, wakeup: Wakeup, *, snapshot: bool, after: int | None, by_history: bool = False
+    ) -> Start:
+        """Follow a table. Called with the lock of tables held.
+
+        Args:
+            by_history: what is no longer kept here is told by the history of the table, if it has one, as one change.
+        Raises:
+            Behind: nobody knows what has changed behind `after`.
+            ValueError: an epoch to come.
+        """
         database = self._database
         self._prune()
         # What it has let gather is taken in, and shown.
@@ -218,7 +231,15 @@ class Feeds:
             feed = self._feeds[table] = Feed(database, table, epoch)
         if after is not None and after > epoch:
             raise ValueError(epoch)
-        return Start(feed.follow(wakeup, after), rows if snapshot else None, epoch)
+        try:
+            return Start(feed.follow(wakeup, after), rows if snapshot else None, epoch)
+        except Behind:
+            if after is None or not by_history or database.histories.of(table) is None:
+                raise
+            before = database.rows_after_epoch(table, after)
+            if before is None:
+                raise
+            return Start(feed.follow(wakeup, None), None, epoch, difference(before.rows(), rows.rows()))
 
     def subscribe(
         self,
@@ -228,6 +249,7 @@ class Feeds:
         *,
         snapshot: bool,
         after: int | None,
+        by_history: bool = False,
     ) -> tuple[MemoryTable, Start]:
         """Follow a table in memory or a view, in the name of a session. `wakeup` is also woken when it was dropped, or has
         failed. Raises what `start` raises, and PlanningError E1713 when the view has failed."""
@@ -236,7 +258,7 @@ class Feeds:
             session.views.check(found.storage)
             table = session.memory_table(found)
             session.views.tell_followers(wakeup)
-            return table, self.start(table, wakeup, snapshot=snapshot, after=after)
+            return table, self.start(table, wakeup, snapshot=snapshot, after=after, by_history=by_history)
 
     def end(self, table: MemoryTable) -> None:
         """A table is gone."""

@@ -32,6 +32,7 @@ from sqlengine.database.folder.stored import Stored
 from sqlengine.database.folder.view_state import SavedView, saved_view
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
+from sqlengine.database.view_traits import varies
 from sqlengine.options.database import SCHEDULER_PREFIX
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -173,10 +174,12 @@ class _Opening:
 
     def take_changes(self) -> None:
         """What has changed in tables since the checkpoint; views take it in. One that cannot is made again."""
-        session = self._session
-        histories = session.database.histories
+        session, database, stored = self._session, self._session.database, self._stored
+        histories = database.histories
+        if stored.number:
+            database.replay(stored.number)
         # What was restored is no change that came when the database was opened.
-        session.database.show(redefined=True)
+        database.show(redefined=True)
         self._durable.kept_histories.go_on(self._histories(), self._reader, own=self._own)
         histories.restart()
         if self._own and self._stored.followed.jobs:
@@ -192,6 +195,8 @@ class _Opening:
                 table.apply_again(*(batch for _, batches in changes for batch in batches))
                 table.publish()
         histories.replay(None)
+        if stored.number:
+            database.replay(database.shown.epoch)
         session.views.propagate()
         epochs: dict[int, list[tuple[MemoryTable, list[ChangelogBatch]]]] = {}
         for storage, (table, changes) in tables.items():
@@ -199,12 +204,33 @@ class _Opening:
                 for epoch, batches in changes:
                     epochs.setdefault(epoch, []).append((table, batches))
         for epoch in sorted(epochs):
-            histories.replay(self._stored.moments.get(epoch))
+            histories.replay(stored.moments.get(epoch))
+            if stored.number:
+                database.replay(stored.numbers.get(epoch, database.shown.epoch))
             for table, batches in epochs[epoch]:
                 table.apply_again(*batches)
                 table.publish()
             session.views.propagate()
         self._drop_failed()
+        first = database.opened(max([stored.number, *stored.numbers.values()]))
+        for path in self._unsure():
+            history = histories.of(session.memory[path])
+            if history is not None:
+                history.unsure = stored.number, first
+
+    def _unsure(self) -> set[ObjectPath]:
+        """The views of which readers may have seen, behind the checkpoint, what is not there any more: the log does not have
+        all from which they are computed."""
+        found: set[ObjectPath] = set()
+        for view in self._session.views.jobs():
+            if (
+                view.outside
+                or view.follows_time
+                or varies(view.job, self._session.functions)
+                or not view.inputs.isdisjoint(found)
+            ):
+                found.add(view.path)
+        return found
 
     def _follow(self) -> None:
         """What jobs follow is as it was at the checkpoint."""

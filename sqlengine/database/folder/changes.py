@@ -90,11 +90,12 @@ class TableChanges:
 @dataclass(slots=True)
 class EpochChanges:
     """What an epoch has changed. A definition that is None is gone. `moment`: when it was complete, milliseconds since 1970;
-    None where nobody has said."""
+    `number`: that of the epoch of the database; None where nobody has said."""
 
     definitions: dict[Place, Definition | None] = field(default_factory=dict)
     tables: list[TableChanges] = field(default_factory=list)
     moment: int | None = None
+    number: int | None = None
 
     def __bool__(self) -> bool:
         return bool(self.definitions or self.tables)
@@ -119,6 +120,7 @@ class BodyHead:
     definitions: dict[Place, Definition | None]
     tables: list[TableEntry]
     moment: int | None
+    number: int | None
     end: int
 
 
@@ -160,7 +162,7 @@ def bodies_of(changes: EpochChanges) -> list[Body]:
             stream = _stream(rows)
             length = sum(map(len, stream))
             if streams and size + length > _BODY_BYTES:
-                bodies.append(_body(definitions, entries, streams, changes.moment))
+                bodies.append(_body(definitions, entries, streams, changes))
                 definitions, entries, streams, size = [], [], [], 0
             entries.append([list(table.storage), anew, kinds, rows.num_rows, length])
             streams += stream
@@ -168,7 +170,7 @@ def bodies_of(changes: EpochChanges) -> list[Body]:
             anew = False
         if anew:
             entries.append([list(table.storage), True, False, 0, 0])
-    bodies.append(_body(definitions, entries, streams, changes.moment))
+    bodies.append(_body(definitions, entries, streams, changes))
     return bodies
 
 
@@ -218,8 +220,9 @@ class _Pieces:
         return [piece for piece in (*pieces, b"".join(small)) if piece]
 
 
-def _body(definitions: object, entries: object, streams: Iterable[bytes | memoryview], moment: int | None) -> Body:
-    when = {} if moment is None else {"moment": moment}
+def _body(definitions: object, entries: object, streams: Iterable[bytes | memoryview], changes: EpochChanges) -> Body:
+    said = {"moment": changes.moment, "number": changes.number}
+    when = {name: value for name, value in said.items() if value is not None}
     head = json.dumps({"definitions": definitions, "tables": entries, **when}).encode()
     return [_LENGTH.pack(len(head)) + head, *streams]
 
@@ -234,7 +237,7 @@ def changes_of(body: pa.Buffer, where: str) -> EpochChanges:
     """
     head = head_of(body, where)
     at = head.end
-    changes = EpochChanges(head.definitions, moment=head.moment)
+    changes = EpochChanges(head.definitions, moment=head.moment, number=head.number)
     for table in head.tables:
         if table.length > body.size - at:
             raise Damage(f"{where} is cut off")
@@ -263,13 +266,15 @@ def head_of(body: pa.Buffer, where: str) -> BodyHead:
         raise Damage(f"{where} is cut off")
     try:
         head = Members(
-            read_json(body.slice(_LENGTH.size, length).to_pybytes()), where, ("definitions", "tables", "moment")
+            read_json(body.slice(_LENGTH.size, length).to_pybytes()),
+            where,
+            ("definitions", "tables", "moment", "number"),
         )
     except ValueError as error:
         raise Damage(f"{where}: {error}") from error
     definitions = definitions_of(head.list("definitions"), where)
-    moment = head.integer("moment") if "moment" in head.mapping() else None
-    return BodyHead(definitions, [_entry(entry, where) for entry in head.list("tables")], moment, end)
+    moment, number = (head.integer(name) if name in head.mapping() else None for name in ("moment", "number"))
+    return BodyHead(definitions, [_entry(entry, where) for entry in head.list("tables")], moment, number, end)
 
 
 def definitions_json(definitions: Mapping[Place, Definition | None]) -> list[object]:

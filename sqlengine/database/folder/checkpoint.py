@@ -38,19 +38,23 @@ __all__ = ["FOLDER", "FORMAT", "Manifest", "adopted", "manifests", "read_manifes
 
 FORMAT = 5
 """The version of manifests and of the files that they name. Since 3 there are views, since 4 histories, since 5 what jobs
-follow."""
+follow, and numbers of epochs."""
 _DIGITS = 20
 _MANIFEST = re.compile(rf"{FOLDER}/manifest-(\d{{{_DIGITS}}})\.json")
 _MOST_BYTES = 256 << 20
 _TOKEN_DIGITS = 8
 _RANDOM_BYTES = 6
 _COPIES = 16
-_MEMBERS = ("format", "database", "epoch", "owner", "definitions", "tables", "views", "histories", "followed")
+_MEMBERS = (
+    "format", "database", "epoch", "owner", "definitions", "tables", "views", "histories", "followed",
+    "number",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
 class Manifest:
-    """What a checkpoint says: all that there was after an epoch. `owner`: the fencing token of who wrote it."""
+    """What a checkpoint says: all that there was after an epoch. `owner`: the fencing token of who wrote it; `number`: that of
+    the epoch as readers know it, 0 where nobody has said."""
 
     identity: str
     epoch: int
@@ -60,6 +64,7 @@ class Manifest:
     views: dict[Storage, ViewState] = field(default_factory=dict)
     histories: dict[Storage, SavedHistory] = field(default_factory=dict)
     followed: SavedCuts = field(default_factory=SavedCuts)
+    number: int = 0
 
     @property
     def files(self) -> set[str]:
@@ -125,6 +130,7 @@ def _manifest_bytes(manifest: Manifest, keys: Keys) -> bytes:
             "views": [[list(view), view_json(state)] for view, state in manifest.views.items()],
             "histories": [[list(table), history_json(history)] for table, history in manifest.histories.items()],
             "followed": cuts_json(manifest.followed),
+            "number": manifest.number,
         }
     ).encode()
     mac = keys.sign(b"database\n" + body) if keys else "-"
@@ -170,6 +176,8 @@ def read_manifest(storage: Files, path: str, epoch: int, keys: Keys) -> Manifest
         manifest.views[view] = view_of(state, path)
     for table, history in _by_name(members.list("histories", []), path):
         manifest.histories[table] = history_of(history, path)
+    if "number" in members.mapping():
+        manifest.number = members.integer("number", 0)
     if "followed" in members.mapping():
         manifest.followed = cuts_of(members.value("followed"), path)
     return manifest

@@ -88,6 +88,10 @@ class Kept(Protocol):
         """What has changed in the tables that jobs follow, for the checkpoint of that number; None: they follow nothing."""
         ...
 
+    def epoch_number(self) -> int:
+        """The number of the newest epoch, as readers know it."""
+        ...
+
     def unread_views(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewState]:
         """Views that do not run now, and can go on later from where the checkpoint before has them."""
         ...
@@ -169,7 +173,11 @@ class DatabaseFolder:
         views, self._state.views = self._state.views, {}
         histories, self._state.histories = self._state.histories, {}
         moments, self._state.moments = self._state.moments, {}
-        return Stored(self.definitions, rows, views, self._storage, histories, moments, self._manifest.followed)
+        numbers, self._state.numbers = self._state.numbers, {}
+        return Stored(
+            self.definitions, rows, views, self._storage, histories, moments, self._manifest.followed, numbers,
+            self._manifest.number,
+        )  # fmt: skip
 
     @property
     def views(self) -> Mapping[Storage, ViewState]:
@@ -338,6 +346,7 @@ class DatabaseFolder:
         histories = kept.history_changes(manifest.definitions)
         manifest.views.update(kept.unread_views(manifest.definitions))
         followed = kept.cut_changes(manifest.epoch, manifest.definitions)
+        manifest.number = kept.epoch_number()
 
         def write() -> None:
             try:
@@ -412,7 +421,7 @@ class DatabaseFolder:
         definitions = {p: d for p, d in self._state.definitions.items() if p[0] not in JOB_KINDS}
         tables = [(p[1], p[2], p[3]) for p in definitions if p[0] == "table"]
         rows = {table: RowChanges([], kept.contents(table)) for table in tables}
-        manifest = Manifest(os.urandom(16).hex(), self.epoch, 0, definitions)
+        manifest = Manifest(os.urandom(16).hex(), self.epoch, 0, definitions, number=kept.epoch_number())
         try:
             log = Log(storage, manifest.identity, 0, keys, "full", LogEnd(self.epoch))
             # An object store has no file of the log without an epoch.

@@ -194,7 +194,7 @@ def read_backup(path: str, keys: Keys, files: ColumnFiles | None = None) -> Stor
             raise DatabaseError(
                 f"there is no database at {storage.place}", code="E3706", hint="give the path of a backup"
             )
-        _, state, _ = _newest(storage, found, keys, files, lambda manifest: manifest)
+        manifest, state, _ = _newest(storage, found, keys, files, lambda manifest: manifest)
     except Damage as damage:
         raise DatabaseError(
             f"the backup {storage.place} is damaged: {damage}", code="E3702", hint="take another one"
@@ -203,7 +203,10 @@ def read_backup(path: str, keys: Keys, files: ColumnFiles | None = None) -> Stor
         raise DatabaseError(
             f"the backup {storage.place} cannot be read: {error.strerror or error}", hint="see to the folder"
         ) from error
-    return Stored(state.definitions, state.rows, state.views, storage, state.histories, state.moments)
+    return Stored(
+        state.definitions, state.rows, state.views, storage, state.histories, state.moments, numbers=state.numbers,
+        number=manifest.number,
+    )  # fmt: skip
 
 
 def _check_place(storage: Place) -> None:

@@ -15,10 +15,12 @@ __all__ = ["HistoryChanges", "SavedHistory", "history_json", "history_of"]
 
 @dataclass(frozen=True, slots=True)
 class SavedHistory:
-    """`began`: the first moment of which the rows are known, milliseconds since 1970."""
+    """`began`: the first moment of which the rows are known, milliseconds since 1970; `epoch`: the first epoch, None where
+    numbers were not noted."""
 
     began: int
     pieces: list[RowPiece] = field(default_factory=list)
+    epoch: int | None = None
 
     @property
     def files(self) -> set[str]:
@@ -37,18 +39,21 @@ class HistoryChanges:
 
     began: int
     rows: RowChanges
+    epoch: int | None = None
 
     def write(self, writer: SegmentWriter, reader: SegmentReader) -> SavedHistory:
         """Raises OSError, and Damage for older files that were to be merged."""
-        return SavedHistory(self.began, row_pieces(self.rows, writer, reader))
+        return SavedHistory(self.began, row_pieces(self.rows, writer, reader), self.epoch)
 
 
 def history_json(history: SavedHistory) -> object:
     """A history as JSON."""
-    return {"began": history.began, "pieces": pieces_json(history.pieces)}
+    first = {} if history.epoch is None else {"epoch": history.epoch}
+    return {"began": history.began, "pieces": pieces_json(history.pieces), **first}
 
 
 def history_of(value: Any, where: str) -> SavedHistory:
     """The reverse of `history_json`. Raises Damage."""
-    members = Members(value, where, ("began", "pieces"))
-    return SavedHistory(members.integer("began"), pieces_of(members.value("pieces"), where))
+    members = Members(value, where, ("began", "pieces", "epoch"))
+    first = members.integer("epoch") if "epoch" in members.mapping() else None
+    return SavedHistory(members.integer("began"), pieces_of(members.value("pieces"), where), first)

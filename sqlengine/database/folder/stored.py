@@ -41,6 +41,10 @@ class Stored:
     """When epochs after the checkpoint were complete, by their numbers."""
     followed: SavedCuts = field(default_factory=SavedCuts)
     """What jobs follow, at the checkpoint."""
+    numbers: dict[int, int] = field(default_factory=dict)
+    """The numbers of those epochs as readers know them."""
+    number: int = 0
+    """That of the checkpoint's epoch; 0: nobody knows it."""
 
 
 @dataclass(slots=True)
@@ -55,11 +59,14 @@ class State:
     files: ColumnFiles | None = None
     histories: dict[Storage, SavedHistory] = field(default_factory=dict)
     moments: dict[int, int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
 
     def add(self, changes: EpochChanges, epoch: int | None = None) -> None:
         """Take in an epoch; with its number, the tables' rows are kept, too."""
         if epoch is not None and changes.moment is not None:
             self.moments[epoch] = changes.moment
+        if epoch is not None and changes.number is not None:
+            self.numbers[epoch] = changes.number
         for place, definition in changes.definitions.items():
             # At the end, also when it was there: views are made in this order.
             self.definitions.pop(place, None)

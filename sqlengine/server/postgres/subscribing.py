@@ -177,7 +177,7 @@ class SubscribeStatement:
                 if session.authority is not None:
                     check_read(session.authority, found, None)
                 table, start = self._feeds.subscribe(
-                    session, found, Wakeup(), snapshot=asked.snapshot, after=asked.after
+                    session, found, Wakeup(), snapshot=asked.snapshot, after=asked.after, by_history=True
                 )
         except Behind as behind:
             raise PgError(
@@ -280,12 +280,16 @@ class Subscription:
         self.on_end()
 
     def snapshot(self) -> Iterator[Piece]:
-        """The rows that were there."""
+        """The rows that were there, or what was missed."""
         start = self._start
         if start.rows is not None:
             for batch in start.rows.rows().to_batches(max_chunksize=PIECE):
                 yield _piece(start.epoch, ChangelogBatch(batch), self._schema)
             start.rows = None
+        if start.missed is not None:
+            for at in range(0, len(start.missed), PIECE):
+                yield _piece(start.epoch, _slice(start.missed, at), self._schema)
+            start.missed = None
 
     def look(self) -> bool:
         """Whether what it follows is still there. Raises PlanningError E1713 when that has failed."""
