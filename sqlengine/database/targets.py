@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import runtime.spark.shown as _shown
     import runtime.tasks.divided as _tasks
     import runtime.tasks.processes as _processes
+    import runtime.tasks.staying as _staying
     import sqlengine.database.numbering as _numbering
     from runtime.tasks.executor import Executor
     from runtime.tasks.processes import ProcessExecutor
@@ -33,6 +34,7 @@ else:
     _processes = Room("runtime.tasks.processes")
     _session = Room("runtime.spark.session")
     _shown = Room("runtime.spark.shown")
+    _staying = Room("runtime.tasks.staying")
     _tasks = Room("runtime.tasks.divided")
 
 __all__ = ["JobTarget"]
@@ -69,7 +71,10 @@ class JobTarget:
     def described(self, options: Options, roots: Sequence[PhysicalNode]) -> str:
         """Where and how a plan would run, for EXPLAIN; "" for this process. Raises as `dataflow` does."""
         executor = self._executor(options, roots)
-        return "" if executor is None else executor.described(options, tuple(walk_all(roots)))
+        if executor is None:
+            return ""
+        nodes = tuple(walk_all(roots))
+        return "\n".join([executor.described(options, nodes), *_staying.staying(nodes, options, executor)])
 
     def _executor(self, options: Options, roots: Sequence[PhysicalNode]) -> Executor | None:
         """What runs the tasks of jobs; None: they run in this process."""

@@ -168,3 +168,27 @@ def test_what_can_be_read_anywhere_is_read_by_tasks(connector: str, lives: bool,
         (source,) = (node for node in nodes if isinstance(node, SourceExec))
         assert worth_it(source, t_env.session.options, Machines(lives), nodes) is expected
         assert not worth_it(source, t_env.session.options, SimulatedCluster(None), nodes)
+
+
+def test_explain_says_what_the_driver_reads_and_asks() -> None:
+    with TableEnvironment.create({"execution.target": "spark"}) as t_env:
+        t_env.session.target.cluster = Machines(False)
+        t_env.execute_script(
+            f"""CREATE TABLE t (k INT, p AS PROCTIME()) WITH ({FOLDER});
+            CREATE TABLE few (k INT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'number-of-rows' = '9');
+            CREATE TABLE kept (k INT, p AS PROCTIME());
+            CREATE TABLE outside (k INT, v INT) WITH ('connector' = 'sqlite', 'path' = 'none.db', 'table-name' = 't');
+            CREATE TABLE file (k INT, v INT) WITH ('connector' = 'lookup-jsonl', 'path' = 'none.jsonl')"""
+        )
+        parts = [
+            f"SELECT a.k FROM {table} AS a JOIN {looked_up} FOR SYSTEM_TIME AS OF a.p AS b ON a.k = b.k"
+            for table, looked_up in (("t", "outside"), ("few", "file"), ("kept", "file"))
+        ]
+        text = t_env.explain_sql(" UNION ALL ".join(parts))
+    told = text.partition("== Execution ==\n")[2].splitlines()[1:]
+    assert told == [
+        "the driver reads t: it has no end, and is asked in each epoch, which would be a Spark job",
+        "the driver asks outside: tasks cannot ask it",
+        "the driver reads few: it has few rows, or epochs have",
+        "the driver reads kept: tasks cannot read it",
+    ]
