@@ -20,6 +20,7 @@ CONNECTORS = {
     "kinesis": "connectors.kinesis.table:KINESIS",
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
     "memory": "connectors.memory.refusal:MEMORY",
+    "mongodb": "connectors.mongodb.table:MONGODB",
     "mqtt": "connectors.mqtt.table:MQTT",
     "mysql": "connectors.mysql.table:MYSQL",
     "mysql-cdc": "connectors.mysql.cdc.table:MYSQL_CDC",

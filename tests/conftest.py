@@ -9,6 +9,7 @@ import pytest
 
 from tests.servers.kafka import kafka
 from tests.servers.mariadb import mariadb, mariadb_server
+from tests.servers.mongodb import mongodb, mongodb_server
 from tests.servers.mosquitto import mosquitto, mosquitto_server
 from tests.servers.nats import nats, nats_server
 from tests.servers.postgres import postgres, postgres_server
@@ -17,16 +18,16 @@ from tests.servers.redis import redis, redis_server
 from tests.servers.s3 import s3_server
 
 __all__ = [
-    "mariadb", "mariadb_server", "mosquitto", "mosquitto_server", "nats", "nats_server", "postgres", "postgres_server", "rabbitmq",
-    "rabbitmq_server", "redis", "redis_server",
+    "mariadb", "mariadb_server", "mongodb", "mongodb_server", "mosquitto", "mosquitto_server", "nats", "nats_server", "postgres",
+    "postgres_server", "rabbitmq", "rabbitmq_server", "redis", "redis_server",
 ]  # fmt: skip
 
 
 TESTS = Path(__file__).parent
 LONG_FOLDERS = {"conformance", "faults", "oracle", "spark"}
 REAL_SERVERS = {
-    "kafka_servers", "mariadb", "mariadb_server", "mosquitto", "mosquitto_server", "nats", "nats_server", "postgres", "postgres_server",
-    "rabbitmq", "rabbitmq_server", "redis", "redis_server", "s3_endpoint",
+    "kafka_servers", "mariadb", "mariadb_server", "mongodb", "mongodb_server", "mosquitto", "mosquitto_server", "nats", "nats_server",
+    "postgres", "postgres_server", "rabbitmq", "rabbitmq_server", "redis", "redis_server", "s3_endpoint",
 }  # fmt: skip
 
 

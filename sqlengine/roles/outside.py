@@ -63,9 +63,9 @@ def hosts_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The hosts that options name: `h`, `h:1,i:2`, `https://h/x`, `jdbc:postgresql://h/x`."""
     for key, value in options.items():
         if "://" in value:
-            for found in re.findall(r"://(?:[^\s/@]*@)?(\[[^\]]*\]|[^\s:/?#;,]+)", value):
+            for found in re.findall(r"(?<=://)[^\s/?#;]+", value):
                 if not value.lower().startswith("file:"):
-                    yield key, found.strip("[]").lower()
+                    yield from ((key, host) for host in _hosts_of_authority(found))
         elif _HOST_KEY.search(key.lower()) is not None:
             for part in re.split(r"[\s,;]+", value):
                 if part and "/" not in part:
@@ -75,6 +75,15 @@ def hosts_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                     )
         elif (found := _SERVICE.match(value)) is not None and not options.get("aws.endpoint"):
             yield key, f"{found[1]}.{found[2]}.amazonaws.com"
+
+
+def _hosts_of_authority(text: str) -> Iterator[str]:
+    """Of `user:password@h:1,[::1]:2`. What has no name between colon and comma, as in a list of addresses, is a scheme."""
+    for part in text.rpartition("@")[2].split(","):
+        found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::\d*)?", part)
+        host = part if found is None else found[1].strip("[]")
+        if host and not re.fullmatch(r"[a-z][a-z0-9+.-]*:", part):
+            yield host.lower()
 
 
 class Outside:

@@ -103,6 +103,10 @@ def _nats(request: pytest.FixtureRequest, folder: Path, name: str) -> PairTable:
     )
 
 
+def _mongodb(request: pytest.FixtureRequest, folder: Path, name: str) -> PairTable:
+    return _with(name, f"{request.getfixturevalue('mongodb').options}, 'collection' = '{name}'")
+
+
 def _iceberg(request: pytest.FixtureRequest, folder: Path, name: str) -> PairTable:
     return _in_catalog(
         name, f"'type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '{folder}/{name}_warehouse'"
@@ -132,6 +136,7 @@ SYSTEMS: dict[str, Callable[[pytest.FixtureRequest, Path, str], PairTable]] = {
     "sqlite": _sqlite,
     "redis": _redis,
     "nats": _nats,
+    "mongodb": _mongodb,
     "iceberg": _iceberg,
     "delta": _delta,
 }

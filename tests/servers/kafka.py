@@ -5,22 +5,19 @@ Its 34 jars come from Maven Central, once, into a cache of the user; each must h
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.servers.jars import fetched_jars
 from tests.servers.process import free_port
 
 __all__ = ["kafka"]
 
-_CENTRAL = "https://repo1.maven.org/maven2/"
 _LIST = Path(__file__).with_name("kafka_jars.txt")
 _JAVA = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _PROPERTIES = """
@@ -51,7 +48,7 @@ def kafka(folder: Path) -> Iterator[str]:
     if given:
         yield given
         return
-    classes = f"{_jars()}/*"
+    classes = f"{fetched_jars(_LIST, 'kafka-4.3.0')}/*"
     port, controller = free_port(), free_port()
     properties = folder / "server.properties"
     properties.write_text(_PROPERTIES.format(port=port, controller=controller, folder=folder))
@@ -68,27 +65,6 @@ def kafka(folder: Path) -> Iterator[str]:
             broker.kill()
             broker.wait()
             shutil.rmtree(folder / "logs", ignore_errors=True)
-
-
-def _jars() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sqlengine-tests" / "kafka-4.3.0"
-    cache.mkdir(parents=True, exist_ok=True)
-    lines = [line.split() for line in _LIST.read_text().splitlines()]
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda line: _jar(cache, *line), lines))
-    return cache
-
-
-def _jar(cache: Path, digest: str, path: str) -> None:
-    kept = cache / path.rpartition("/")[2]
-    if kept.exists():
-        return
-    with urllib.request.urlopen(_CENTRAL + path, timeout=60) as answer:
-        data = answer.read()
-    assert hashlib.sha256(data).hexdigest() == digest, f"{path} has another digest than in {_LIST.name}"
-    part = kept.with_suffix(f".{os.getpid()}")
-    part.write_bytes(data)
-    part.rename(kept)
 
 
 def _wait(port: int, broker: subprocess.Popen[bytes], said: Path) -> None:

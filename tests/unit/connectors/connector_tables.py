@@ -36,8 +36,9 @@ def request(schema: Schema, options: Mapping[str, str], **more: Any) -> TableReq
 
 def source(connector: str, schema: Schema, options: Mapping[str, str], **more: Any) -> SourceTable:
     make = REGISTRY.connectors.get(connector).source
-    assert make is not None
-    return make(request(schema, options, **more))
+    table = None if make is None else make(request(schema, options, **more))
+    assert table is not None
+    return table
 
 
 def sink(connector: str, schema: Schema, options: Mapping[str, str], **more: Any) -> SinkTable:

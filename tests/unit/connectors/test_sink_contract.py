@@ -212,6 +212,7 @@ def test_the_page_of_guarantees_says_what_sinks_promise(tmp_path: Path) -> None:
         "mysql": sink("mysql", SCHEMA, {**database, "url": "mysql://h/d"}),
         "jdbc": sink("jdbc", SCHEMA, {**database, "url": "jdbc:postgresql://h/d"}),
         "sqlite": sink("sqlite", SCHEMA, {"path": "x.db", "table-name": "t"}),
+        "mongodb": sink("mongodb", SCHEMA, {"uri": "mongodb://h", "database": "d", "collection": "c"}),
         "redis": sink("redis", SCHEMA, {"url": "redis://h", "stream": "s"}),
         "nats": sink("nats", SCHEMA, {"url": "nats://h", "stream": "s", "subject": "a", "format": "json"}),
         "delta": sink("delta", SCHEMA, lake),

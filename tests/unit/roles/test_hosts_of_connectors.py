@@ -19,6 +19,9 @@ _ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/s"
         {"connector": "socket", "hostname": "elsewhere", "port": "1"},
         {"connector": "webhook", "listen.address": "0.0.0.0:80"},
         {"connector": "elasticsearch-7", "hosts": "http://good.example:9200;http://elsewhere:9200"},
+        {"connector": "mongodb", "uri": "mongodb://u:p@good.example:1,elsewhere:2/?w=1"},
+        {"connector": "mongodb", "uri": "mongodb+srv://elsewhere"},
+        {"connector": "kafka", "schema-registry.url": "http://good.example:1,http://elsewhere:2"},
         {"connector": "kinesis", "stream.arn": _ARN},
         {"connector": "kinesis", "stream.arn": _ARN, "aws.endpoint": ""},
         {"connector": "kinesis", "stream.arn": _ARN, "aws.endpoint": "http://elsewhere"},
@@ -34,6 +37,8 @@ def test_a_host_that_is_not_allowed(options: dict[str, str]) -> None:
 def test_a_host_that_is_allowed() -> None:
     outside = Outside(None, ("good.example", "kinesis.eu-west-1.amazonaws.com"))
     outside.check({"connector": "http", "url": "https://good.example/{id}"})
+    outside.check({"connector": "mongodb", "uri": "mongodb://u:p,x@good.example:1,good.example/?w=1"})
+    outside.check({"connector": "kafka", "schema-registry.url": "http://good.example:1,https://good.example"})
     outside.check({"connector": "kinesis", "stream.arn": _ARN})
     outside.check({"connector": "kinesis", "stream.arn": _ARN, "aws.endpoint": "http://good.example:4566"})
 

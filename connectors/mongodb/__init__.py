@@ -1,0 +1,1 @@
+"""Collections of MongoDB: written by key, looked up, and read."""
