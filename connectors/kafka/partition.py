@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from connectors.kafka import client
-from connectors.kafka.librdkafka import NativeConsumer, librdkafka
+from connectors.kafka.librdkafka import librdkafka
+from connectors.kafka.native_consumer import NativeConsumer
 from connectors.kafka.received import Received, received_objects
+from connectors.kafka.received_in_c import is_in_c
 
 __all__ = ["PartitionConsumer", "open_partition"]
 
@@ -23,7 +25,8 @@ class PartitionConsumer(Protocol):
         ...
 
     def receive(self, most: int, seconds: float, headers: bool) -> tuple[Received, Failures]:
-        """Messages in order, as many as there are or come within a time, with their headers or without; and errors."""
+        """Messages in order, with their headers or without: as many as there are; where there is none, it waits a time for
+        the first. And errors."""
         ...
 
     def offsets_there(self, seconds: float) -> tuple[int, int]:
@@ -46,7 +49,7 @@ def open_partition(properties: Mapping[str, str], topic: str, partition: int) ->
     take."""
     settings = client.consumer_settings(properties)
     client.library()
-    lib = librdkafka()
+    lib = librdkafka() if is_in_c() else None
     if lib is None:
         return _ObjectConsumer(client.consumer(properties), topic, partition)
     return NativeConsumer(lib, settings, topic, partition, refused=client.refused_properties, failed=client.failure)
@@ -61,7 +64,10 @@ class _ObjectConsumer:
         client.assigned(self._consumer, self._topic, self._partition, offset)
 
     def receive(self, most: int, seconds: float, headers: bool) -> tuple[Received, Failures]:
-        given = self._consumer.consume(most, seconds)
+        given = self._consumer.consume(most, 0.0)
+        if not given and seconds:
+            given = self._consumer.consume(1, seconds)
+            given += self._consumer.consume(most - 1, 0.0) if given and most > 1 else []
         messages = [m for m in given if m.error() is None]
         failures = [(m.error().code(), m.offset(), m.error().str()) for m in given if m.error() is not None]
         return received_objects(self._topic, self._partition, messages, headers), failures

@@ -24,6 +24,8 @@ _MOST_AT_ONCE = 100_000
 _ARRIVAL_SECONDS = 2.0
 """How long messages that are there may take to arrive before others are asked."""
 _STEP_SECONDS = 0.1
+_TOLD = ("earliest-offset", "latest-offset", "unbounded")
+"""Where reading begins or ends by what the brokers tell of each partition."""
 
 
 class KafkaReader:
@@ -125,9 +127,8 @@ class KafkaReader:
 
     def fetch_end_offset(self) -> None:
         """Asks the broker: what it has sent so far tells of the moment before."""
-        if self._reads and self._consumer is not None:
-            with client.told(self._servers):
-                self._high = max(self._high, self._consumer.offsets_there(client.ANSWER_SECONDS)[1])
+        if self._reads:
+            self._high = max(self._high, self._there()[1])
 
     def _gone(self) -> ConnectorError:
         return ConnectorError(
@@ -150,28 +151,43 @@ class KafkaReader:
         """Where to begin and where to end, once."""
         if self._offset is not None:
             return
+        begin, end = self._begin, self._until
+        if begin.mode in _TOLD and end.mode in _TOLD:
+            low, self._high = self._there()
+            self._offset = low if begin.mode == "earliest-offset" else self._high
+            self._end = None if end.mode == "unbounded" else self._high
+            return
         asked = client.consumer(self._properties)
         try:
             known = (asked, self._properties, self._topic, self._partition)
-            self._offset = client.offset_of(*known, self._begin, end=False)
-            if self._until.mode != "unbounded":
-                self._end = client.offset_of(*known, self._until, end=True)
+            self._offset = client.offset_of(*known, begin, end=False)
+            if end.mode != "unbounded":
+                self._end = client.offset_of(*known, end, end=True)
         finally:
             asked.close()
+
+    def _opened(self) -> PartitionConsumer:
+        if self._consumer is None:
+            self._consumer = open_partition(self._properties, self._topic, self._partition)
+        return self._consumer
+
+    def _there(self) -> tuple[int, int]:
+        """The offset of the first message that is there, and the one behind the last, as the brokers say."""
+        with client.told(self._servers):
+            return self._opened().offsets_there(client.ANSWER_SECONDS)
 
     def _start_reading(self) -> PartitionConsumer:
         self._settle()
         assert self._offset is not None
-        if self._consumer is None:
-            self._consumer = open_partition(self._properties, self._topic, self._partition)
+        consumer = self._opened()
         if not self._reads:
+            low, self._high = self._there()
+            if not low <= self._offset <= self._high:
+                raise self._gone()
             with client.told(self._servers):
-                low, self._high = self._consumer.offsets_there(client.ANSWER_SECONDS)
-                if not low <= self._offset <= self._high:
-                    raise self._gone()
-                self._consumer.assign(self._offset)
+                consumer.assign(self._offset)
             self._reads = True
-        return self._consumer
+        return consumer
 
     @property
     def finished(self) -> bool:

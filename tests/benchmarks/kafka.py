@@ -4,8 +4,9 @@
 
 A broker is started for it, or `KAFKA_BOOTSTRAP` names one. Each topic has four partitions and is read by an INSERT of all of its
 columns into `blackhole`, several times; the best time counts. `objects` is the way of the Python client, which makes an object
-of each message. Beside the messages in a second stands how many a second of one core's time is enough for, of this process
-alone, which depends less on what else the machine does.
+of each message. `received` is the most that there can be: the messages come and nothing is made of them. Beside the messages in
+a second stands how many a second of one core's time is enough for, of this process alone, which depends less on what else the
+machine does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import argparse
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -34,8 +37,8 @@ def table(env: TableEnvironment, name: str, servers: str, topic: str, format_: s
           'scan.bounded.mode' = 'latest-offset', 'sink.partitioner' = 'round-robin')""")
 
 
-def filled(env: TableEnvironment, servers: str, format_: str, messages: int) -> str:
-    """A table over a new topic that has so many bids."""
+def filled(env: TableEnvironment, servers: str, format_: str, messages: int) -> tuple[str, str]:
+    """A table over a new topic that has so many bids, and the topic."""
     topic = f"bids-{format_}-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
@@ -44,18 +47,36 @@ def filled(env: TableEnvironment, servers: str, format_: str, messages: int) -> 
     began = time.perf_counter()
     env.execute_sql(f"INSERT INTO {name} SELECT * FROM bid").wait()
     print(f"{format_:8} written  {messages / (time.perf_counter() - began):12,.0f} messages/s", flush=True)
-    return name
+    return name, topic
 
 
-def read(env: TableEnvironment, name: str, messages: int, repeat: int) -> tuple[float, float]:
-    """The best rate of reading a table, in messages a second, and in messages a second of a core's time."""
+def measure(way: Callable[[], object], messages: int, repeat: int) -> tuple[float, float]:
+    """The best rate of a way to read, in messages a second, and in messages a second of a core's time."""
     best = of_core = 0.0
     for _ in range(repeat):
         began, used = time.perf_counter(), time.process_time()
-        env.execute_sql(f"INSERT INTO nowhere SELECT * FROM {name}").wait()
+        way()
         best = max(best, messages / (time.perf_counter() - began))
         of_core = max(of_core, messages / (time.process_time() - used))
     return best, of_core
+
+
+def receive(servers: str, topic: str) -> None:
+    """Read a topic up to its end and make nothing of its messages."""
+    properties = {"bootstrap.servers": servers, "group.id": "nobody"}
+    consumers = [partition.open_partition(properties, topic, number) for number in range(PARTITIONS)]
+    left = {}
+    for consumer in consumers:
+        left[consumer] = consumer.offsets_there(30.0)[1]
+        consumer.assign(0)
+    while left:
+        for consumer in list(left):
+            given, _ = consumer.receive(100_000, 0.05, False)
+            left[consumer] -= len(given)
+            if not left[consumer]:
+                del left[consumer]
+    for consumer in consumers:
+        consumer.close()
 
 
 def main() -> None:
@@ -73,10 +94,16 @@ def main() -> None:
             CREATE TABLE bid ({COLUMNS["bid"]}) WITH ('connector' = 'nexmark', 'nexmark.table' = 'bid', 'events.num' = '{events}')""")
         env.execute_sql(f"CREATE TABLE nowhere ({COLUMNS['bid']}) WITH ('connector' = 'blackhole')")
         for format_ in formats:
-            name = filled(env, servers, format_, given.messages)
-            for way, lib in (("in C", native), ("objects", lambda: None)):
-                partition.librdkafka = lib  # type: ignore[assignment]
-                rate, of_core = read(env, name, given.messages, given.repeat if way == "in C" else 1)
+            name, topic = filled(env, servers, format_, given.messages)
+            insert = f"INSERT INTO nowhere SELECT * FROM {name}"
+            ways: list[tuple[str, Callable[[], object]]] = [
+                ("received", partial(receive, servers, topic)),
+                ("in C", lambda insert=insert: env.execute_sql(insert).wait()),
+                ("objects", lambda insert=insert: env.execute_sql(insert).wait()),
+            ]
+            for way, reads in ways:
+                partition.librdkafka = (lambda: None) if way == "objects" else native  # type: ignore[assignment]
+                rate, of_core = measure(reads, given.messages, 1 if way == "objects" else given.repeat)
                 print(f"{format_:8} {way:8} {rate:12,.0f} messages/s {of_core:12,.0f} for a core", flush=True)
 
 

@@ -205,7 +205,7 @@ static int run(struct walk *w, int64_t number)
         memcpy(&wide, &bits, 8);
         w->at += width;
         if (column[KIND] == width)
-            return width == 4 ? add(w->arena, column, 1, &narrow) : add(w->arena, column, 1, &wide);
+            return width == 4 ? add_wide(w->arena, column, 1, &narrow, 4) : add_wide(w->arena, column, 1, &wide, 8);
         return add_float(w->arena, column, width == 4 ? (double)narrow : wide);
     }
     case BOOLEAN:

@@ -18,6 +18,13 @@ enum { STRUCT = 0, STRINGS = -1, LISTS = -2 };
 static inline int is_text(const uint8_t *at, const uint8_t *end)
 {
     while (at < end) {
+        while (end - at >= 32) {
+            uint64_t words[4];
+            memcpy(words, at, 32);
+            if ((words[0] | words[1] | words[2] | words[3]) & 0x8080808080808080U)
+                break;
+            at += 32;
+        }
         while (end - at >= 8) {
             uint64_t word;
             memcpy(&word, at, 8);
@@ -45,27 +52,51 @@ static inline int is_text(const uint8_t *at, const uint8_t *end)
     return 1;
 }
 
-/* One more item of a column: a value, or NULL, which takes the room of a value of zeros. */
-static inline int add(uint8_t *arena, int64_t *column, int valid, const void *value)
+/* One more item of a column of values: `width` bytes, or zeros for NULL. It reads the column once, because what is written to
+   the arena may be anything to the compiler. */
+static inline int add_wide(uint8_t *arena, int64_t *column, int valid, const void *value, size_t width)
 {
     int64_t count = column[COUNT];
     if (count >= column[ROOM]) {
         column[WANTED] = count + 1;
         return FULL;
     }
-    arena[column[VALID_AT] + count] = (uint8_t)valid;
+    uint8_t *flag = arena + column[VALID_AT] + count, *to = arena + column[VALUES_AT] + count * (int64_t)width;
     column[NULLS] += !valid;
-    if (column[KIND] > 0) {
-        uint8_t *to = arena + column[VALUES_AT] + count * column[KIND];
-        if (value)
-            memcpy(to, value, (size_t)column[KIND]);
-        else
-            memset(to, 0, (size_t)column[KIND]);
-    } else if (column[KIND] != STRUCT) {
-        int32_t end = (int32_t)column[DATA_USED];
-        memcpy(arena + column[VALUES_AT] + 4 * (count + 1), &end, 4);
-    }
     column[COUNT] = count + 1;
+    *flag = (uint8_t)valid;
+    if (value)
+        memcpy(to, value, width);
+    else
+        memset(to, 0, width);
+    return ADDED;
+}
+
+/* One more item of a column: a value, or NULL, which takes the room of a value of zeros. */
+static inline int add(uint8_t *arena, int64_t *column, int valid, const void *value)
+{
+    switch (column[KIND]) {
+    case 1: return add_wide(arena, column, valid, value, 1);
+    case 2: return add_wide(arena, column, valid, value, 2);
+    case 4: return add_wide(arena, column, valid, value, 4);
+    case 8: return add_wide(arena, column, valid, value, 8);
+    default: break;
+    }
+    if (column[KIND] > 0)
+        return add_wide(arena, column, valid, value, (size_t)column[KIND]);
+    int64_t count = column[COUNT];
+    if (count >= column[ROOM]) {
+        column[WANTED] = count + 1;
+        return FULL;
+    }
+    uint8_t *flag = arena + column[VALID_AT] + count, *to = arena + column[VALUES_AT] + 4 * (count + 1);
+    int32_t end = (int32_t)column[DATA_USED];
+    int has_ends = column[KIND] != STRUCT;
+    column[NULLS] += !valid;
+    column[COUNT] = count + 1;
+    *flag = (uint8_t)valid;
+    if (has_ends)
+        memcpy(to, &end, 4);
     return ADDED;
 }
 
@@ -76,9 +107,10 @@ static inline int add_number(uint8_t *arena, int64_t *column, int64_t number)
     int16_t two = (int16_t)number;
     int32_t four = (int32_t)number;
     switch (column[KIND]) {
-    case 1: return add(arena, column, 1, &small);
-    case 2: return add(arena, column, 1, &two);
-    case 4: return add(arena, column, 1, &four);
+    case 1: return add_wide(arena, column, 1, &small, 1);
+    case 2: return add_wide(arena, column, 1, &two, 2);
+    case 4: return add_wide(arena, column, 1, &four, 4);
+    case 8: return add_wide(arena, column, 1, &number, 8);
     default: return add(arena, column, 1, &number);
     }
 }
@@ -86,7 +118,7 @@ static inline int add_number(uint8_t *arena, int64_t *column, int64_t number)
 static inline int add_float(uint8_t *arena, int64_t *column, double number)
 {
     float narrow = (float)number;
-    return column[KIND] == 4 ? add(arena, column, 1, &narrow) : add(arena, column, 1, &number);
+    return column[KIND] == 4 ? add_wide(arena, column, 1, &narrow, 4) : add(arena, column, 1, &number);
 }
 
 static inline int add_bytes(uint8_t *arena, int64_t *column, const uint8_t *from, int64_t length)

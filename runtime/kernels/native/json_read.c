@@ -1,8 +1,6 @@
 /* Objects of JSON to flat columns: runtime/kernels/json_read.py has the meaning and the twin. What is not plain is left to who
    knows all rules. */
 
-#include <string.h>
-
 #include "columns.h"
 
 #define NODE 4
@@ -49,26 +47,33 @@ static int takes_word(struct scan *s, const char *word, int length)
     return 1;
 }
 
+/* The first byte of a word that ends plain text: a quote, an escape or a control character; 8 for none. `word` has the bytes as
+   they stand, the first one lowest. */
+static inline int64_t plain_bytes(uint64_t word)
+{
+    const uint64_t ones = 0x0101010101010101U, tops = 0x8080808080808080U;
+    uint64_t quote = word ^ ones * '"', slash = word ^ ones * '\\';
+    uint64_t found = (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((word - ones * 32) & ~word)) & tops;
+    return found ? lowest_bit(found) / 8 : 8;
+}
+
 /* Passes a text to behind its closing quote; gives its length, or -1 for one that has an escape, a control character or no
    end. It begins behind its opening quote. */
 static int64_t plain_text(struct scan *s)
 {
-    const uint8_t *from = s->at, *at = from;
-    const uint64_t ones = 0x0101010101010101U, tops = 0x8080808080808080U;
-    while (s->end - at >= 8) {
-        uint64_t word;
-        memcpy(&word, at, 8);
-        uint64_t quote = word ^ ones * '"', slash = word ^ ones * '\\';
-        if ((((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((word - ones * 32) & ~word)) & tops)
+    const uint8_t *from = s->at, *at = from, *end = s->end;
+    while (end - at >= 8) {
+        int64_t plain = plain_bytes(word_at(at));
+        at += plain;
+        if (plain < 8)
             break;
-        at += 8;
     }
-    while (at < s->end && *at != '"') {
+    while (at < end && *at != '"') {
         if (*at == '\\' || *at < 32)
             return -1;
         at++;
     }
-    if (at == s->end)
+    if (at == end)
         return -1;
     s->at = at + 1;
     return at - from;
@@ -79,33 +84,43 @@ struct number {
     int negative, count, fraction, exponent, is_integer;
 };
 
+/* Digits up to the first other byte; -1 where more than 18 count. They are read and counted without writing in between, because
+   a byte that is read may be anything to the compiler. */
+static inline int64_t pass_digits(struct scan *s, struct number *n)
+{
+    const uint8_t *from = s->at, *at = from, *end = s->end;
+    uint64_t digits = n->digits;
+    while (!digits && at < end && *at == '0')
+        at++;
+    const uint8_t *counts = at;
+    for (; at < end && is_digit(*at); at++) {
+        if (n->count + (at - counts) >= 18)
+            return -1;
+        digits = digits * 10 + (uint64_t)(*at - '0');
+    }
+    n->digits = digits;
+    n->count += (int)(at - counts);
+    s->at = at;
+    return at - from;
+}
+
 /* A number of at most 18 digits that count, and an exponent of at most three. */
 static int plain_number(struct scan *s, struct number *n)
 {
     memset(n, 0, sizeof *n);
     n->negative = takes(s, '-');
     n->is_integer = 1;
-    if (s->at == s->end || !is_digit(*s->at))
+    if (s->end - s->at > 1 && *s->at == '0' && is_digit(s->at[1]))
         return 0;
-    if (*s->at == '0' && s->end - s->at > 1 && is_digit(s->at[1]))
+    if (pass_digits(s, n) <= 0)
         return 0;
-    for (; s->at < s->end && is_digit(*s->at); s->at++) {
-        n->count += n->count || *s->at != '0';
-        if (n->count > 18)
-            return 0;
-        n->digits = n->digits * 10 + (uint64_t)(*s->at - '0');
-    }
     if (s->at < s->end && *s->at == '.') {
         s->at++;
         n->is_integer = 0;
-        if (s->at == s->end || !is_digit(*s->at))
+        int64_t fraction = pass_digits(s, n);
+        if (fraction <= 0 || fraction > 18)
             return 0;
-        for (; s->at < s->end && is_digit(*s->at); s->at++) {
-            n->count += n->count || *s->at != '0';
-            if (n->count > 18 || ++n->fraction > 18)
-                return 0;
-            n->digits = n->digits * 10 + (uint64_t)(*s->at - '0');
-        }
+        n->fraction = (int)fraction;
     }
     if (s->at < s->end && (*s->at == 'e' || *s->at == 'E')) {
         s->at++;
@@ -206,7 +221,7 @@ static int add_decimal(uint8_t *arena, int64_t *column, const int64_t *node, con
         value *= 10;
     words[0] = n->negative ? 0 - value : value;
     words[1] = n->negative && value ? UINT64_MAX : 0;
-    return add(arena, column, 1, words) ? LEFT : MADE;
+    return add_wide(arena, column, 1, words, 16) ? LEFT : MADE;
 }
 
 static int add_integer(uint8_t *arena, int64_t *column, const struct number *n)
@@ -250,14 +265,22 @@ static int add_value(struct scan *s, const int64_t *node, int64_t *columns, uint
     }
 }
 
-/* Which column has this name, -1 for none. `likely`: the one that had this place in the last object. */
-static int64_t column_of(
-    const uint8_t *names, const int64_t *name_ends, int64_t count, const uint8_t *key, int64_t length, int64_t likely)
+/* Whether the name of a column and the quote behind it come next, and passes them. The column had this place in an object
+   before, so its name is plain text. */
+static int takes_name(struct scan *s, const uint8_t *names, const int64_t *name_ends, int64_t column)
 {
-    for (int64_t i = -1; i < count; i++) {
-        int64_t name = i < 0 ? likely : i;
-        if (!within(name, count))
-            continue;
+    int64_t from = column ? name_ends[column - 1] : 0, length = name_ends[column] - from;
+    if (s->end - s->at <= length || s->at[length] != '"' || memcmp(s->at, names + from, (size_t)length) != 0)
+        return 0;
+    s->at += length + 1;
+    return 1;
+}
+
+/* Which column has this name, -1 for none. */
+static int64_t
+column_of(const uint8_t *names, const int64_t *name_ends, int64_t count, const uint8_t *key, int64_t length)
+{
+    for (int64_t name = 0; name < count; name++) {
         int64_t from = name ? name_ends[name - 1] : 0;
         if (name_ends[name] - from == length && memcmp(names + from, key, (size_t)length) == 0)
             return name;
@@ -310,15 +333,21 @@ KERNEL sqlengine_json_read(
                     plain = 0;
                     break;
                 }
-                const uint8_t *key = s.at;
-                int64_t length = plain_text(&s);
+                int64_t name = order[key_number];
+                if (!within(name, count) || !takes_name(&s, names, name_ends, name)) {
+                    const uint8_t *key = s.at;
+                    int64_t length = plain_text(&s);
+                    if (length < 0) {
+                        plain = 0;
+                        break;
+                    }
+                    order[key_number] = name = column_of(names, name_ends, count, key, length);
+                }
                 pass_blanks(&s);
-                if (length < 0 || !takes(&s, ':')) {
+                if (!takes(&s, ':')) {
                     plain = 0;
                     break;
                 }
-                int64_t name = column_of(names, name_ends, count, key, length, order[key_number]);
-                order[key_number] = name;
                 if (name < 0 ? !pass_value(&s, 0)
                              : seen[name] == row || add_value(&s, nodes + name * NODE, columns, arena) != MADE) {
                     plain = 0;

@@ -7,6 +7,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
 
 #if defined(_WIN32)
 #define KERNEL __declspec(dllexport) int64_t
@@ -33,6 +38,29 @@
 #define PREFETCH(address) ((void)(address))
 #define PREFETCH_TO_WRITE(address) ((void)(address))
 #endif
+
+/* The eight bytes from an address on, the first one lowest. */
+static inline uint64_t word_at(const uint8_t *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
+}
+
+/* The number of the lowest bit that is set; there must be one. */
+static inline int lowest_bit(uint64_t word)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(word);
+#else
+    unsigned long bit;
+    _BitScanForward64(&bit, word);
+    return (int)bit;
+#endif
+}
 
 static inline int within(int64_t index, int64_t size)
 {

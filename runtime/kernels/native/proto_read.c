@@ -430,7 +430,7 @@ static int run_value(struct walk *w, int64_t number)
         memcpy(&narrow, &narrow_bits, 4);
         w->at += width;
         if (width == 4)
-            return column[KIND] == 4 ? add(w->arena, column, 1, &narrow) : add_float(w->arena, column, (double)narrow);
+            return column[KIND] == 4 ? add_wide(w->arena, column, 1, &narrow, 4) : add_float(w->arena, column, (double)narrow);
         return add(w->arena, column, 1, &bits);
     }
     case BYTES:

@@ -13,7 +13,8 @@ from connector_tables import read_all, source
 from kafka_broker import Broker
 
 from connectors.kafka import librdkafka as native
-from connectors.kafka import partition
+from connectors.kafka import native_consumer, partition
+from connectors.kafka.native_consumer import NativeConsumer
 from connectors.kafka.partition import PartitionConsumer, open_partition
 from connectors.kafka.received import Received
 from runtime.core.errors import OptionError
@@ -26,13 +27,13 @@ def broker() -> Broker:
     return Broker()
 
 
-def opened(broker: Broker, topic: str, **more: str) -> PartitionConsumer:
+def opened(broker: Broker, topic: str, number: int = 0, **more: str) -> PartitionConsumer:
     properties = {
         "bootstrap.servers": broker.servers,
         "group.id": "g",
         **{k.replace("_", "."): v for k, v in more.items()},
     }
-    return open_partition(properties, topic, 0)
+    return open_partition(properties, topic, number)
 
 
 def received(consumer: PartitionConsumer, count: int, headers: bool = True) -> list[Any]:
@@ -68,7 +69,7 @@ def test_the_ways_are_the_same(broker: Broker, monkeypatch: pytest.MonkeyPatch) 
     broker.send(topic, b"1", headers=[("n", b"v"), ("n", None), ("é", b"")], timestamp=7)
     broker.send(topic, b"2", key=b"", headers=[("", b"\x00\xff")], timestamp=8)
     consumer = opened(broker, topic)
-    assert isinstance(consumer, native.NativeConsumer)
+    assert isinstance(consumer, NativeConsumer)
     assert consumer.known_end() == -1
     assert consumer.offsets_there(10.0) == (0, 7)
     consumer.assign(0)
@@ -83,7 +84,7 @@ def test_the_ways_are_the_same(broker: Broker, monkeypatch: pytest.MonkeyPatch) 
     consumer.close()
     monkeypatch.setattr(partition, "librdkafka", lambda: None)
     objects = opened(broker, topic)
-    assert not isinstance(objects, native.NativeConsumer)
+    assert not isinstance(objects, NativeConsumer)
     assert objects.offsets_there(10.0) == (0, 7)
     objects.assign(0)
     assert received(objects, 7) == in_c
@@ -123,6 +124,55 @@ def test_many_messages_in_small_parts(broker: Broker) -> None:
     assert found == [(str(i) * (i % 7)).encode() for i in range(3000)]
 
 
+def test_partitions_share_a_client(broker: Broker) -> None:
+    topic = broker.topic()
+    for number in range(3):
+        broker.send(topic, *(f"{number}-{i}" for i in range(50)), partition=number)
+    consumers = [opened(broker, topic, number, group_id="shared") for number in range(3)]
+    again = opened(broker, topic, 0, group_id="shared")
+    clients = [c._client for c in (*consumers, again)]  # type: ignore[attr-defined]
+    assert clients[0] is clients[1] is clients[2] and clients[3] is not clients[0]
+    for number, consumer in enumerate(consumers):
+        consumer.assign(10 * number)
+    again.assign(49)
+    for number, consumer in enumerate(consumers):
+        assert [row[0] for row in received(consumer, 50 - 10 * number, False)[:-1]] == [
+            f"{number}-{i}".encode() for i in range(10 * number, 50)
+        ]
+    consumers[1].assign(48)
+    consumers[0].close()
+    assert received(consumers[1], 2, False)[-1] == 50 and received(again, 1, False)[0][0] == b"0-49"
+    for consumer in (*consumers, again):
+        consumer.close()
+    assert not [key for key in native_consumer._CLIENTS._open if ("group.id", "shared") in key]
+
+
+def test_what_somebody_holds_stays_as_it_is(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *(str(i) for i in range(400)))
+    consumer = opened(broker, topic)
+    consumer.assign(0)
+    held: list[Received] = []
+    while sum(map(len, held)) < 400:
+        held.append(consumer.receive(100, 0.1, False)[0])
+    consumer.close()
+    assert [row[0] for given in held for row in shown(given)] == [str(i).encode() for i in range(400)]
+
+
+def test_errors_of_a_client_are_told_to_each_partition(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = broker.topic()
+    consumers = [opened(broker, topic, number) for number in range(2)]
+    client = consumers[0]._client  # type: ignore[attr-defined]
+    none, _ = consumers[0].receive(1, 0.0, False)
+    with monkeypatch.context() as patched:
+        patched.setattr(client._batch, "receive", lambda *_: (none, [(30, -1, "not allowed")]))
+        assert consumers[0].receive(1, 0.0, False)[1] == [(30, -1, "not allowed")]
+    assert consumers[1].receive(1, 0.0, False)[1] == [(30, -1, "not allowed")]
+    assert consumers[0].receive(1, 0.0, False)[1] == []
+    for consumer in consumers:
+        consumer.close()
+
+
 def test_properties_that_are_wrong(broker: Broker) -> None:
     with pytest.raises(OptionError, match='No such configuration property: "no.such"'):
         opened(broker, "t", no_such="1")
@@ -137,9 +187,6 @@ def test_a_library_that_is_not_known_is_left_alone(monkeypatch: pytest.MonkeyPat
         with monkeypatch.context() as patched:
             patched.setattr(confluent_kafka, "libversion", lambda version=version: ("x", version))
             assert find() is None
-    with monkeypatch.context() as patched:
-        patched.setattr(native, "_fill", None)
-        assert find() is None
     with monkeypatch.context() as patched:
         patched.setattr(ctypes, "CDLL", lambda path: (_ for _ in ()).throw(OSError(path)))
         assert find() is None
