@@ -336,7 +336,7 @@ class Followed:
     @property
     def interval(self) -> float | None:
         """How old a checkpoint gets, in seconds, while a job waits for one; None: no job does."""
-        return min((inbox.interval * (not inbox.begins) for inbox in self._waiting()), default=None)
+        return min((0.0 if inbox.begins else inbox.interval for inbox in self._waiting()), default=None)
 
     def _waiting(self) -> Iterator[JobInbox]:
         return (inbox for inbox in tuple(self._jobs.values()) if inbox.wakes and self._waits(inbox))

@@ -21,7 +21,7 @@ from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
 
 OPTIONS = {
-    "execution.checkpointing.interval": "1 ms",
+    "execution.checkpointing.interval": "20 ms",
     "sqlengine.database.checkpoint-size": "20kb",
     "sqlengine.database.synchronous": "normal",
 }
@@ -103,10 +103,10 @@ def test_sinks_have_what_views_have(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     options = [part for key, value in OPTIONS.items() for part in ("-D", f"{key}={value}")]
     for turn in range(KILLS):
         Path("in", f"{turn}.csv").write_text("".join(f"{rng.randrange(9)}\n" for _ in range(20)))
-        Path("changes.sql").write_text(";\n".join(_changes(rng, ids) for _ in range(300)))
+        Path("changes.sql").write_text(";\n".join(_changes(rng, ids) for _ in range(100)))
         said = Path(f"said-{turn}")
         warm.start(["run", str(Path("changes.sql").absolute()), "--database", place, *options], said.absolute())
-        wanted = rng.randrange(1, 60)
+        wanted = rng.randrange(1, 30)
         while not warm.ended(0.001) and (not said.exists() or said.read_text().count("\n") < wanted):
             pass
         warm.kill()
