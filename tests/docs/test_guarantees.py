@@ -82,7 +82,8 @@ def _proven() -> dict[str, set[int]]:
 def _contracts(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...], bool]]:
     """Of each class that pytest collects: which contract it is of, its connectors, whether jobs are killed at steps."""
     known: dict[str, tuple[str, tuple[str, ...], bool]] = {}
-    for node in tree.body:
+    shared = ast.parse((_UNITS / "database_sinks.py").read_text(encoding="utf-8"))
+    for node in (*shared.body, *tree.body):
         if not isinstance(node, ast.ClassDef):
             continue
         for base in (b.id for b in node.bases if isinstance(b, ast.Name)):
