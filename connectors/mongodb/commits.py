@@ -88,7 +88,10 @@ class MongoDocuments:
             yield client.DeleteOne({ID: key})
         for key, document in zip(self._ids(there), self._documents(there), strict=True):
             document.pop(ID, None)
-            yield client.UpdateOne({ID: key}, {"$set": document} if document else {"$setOnInsert": {}}, upsert=True)
+            # Of a table of its key alone there is nothing to set, and an update must not be empty.
+            yield client.UpdateOne(
+                {ID: key}, {"$set": document} if document else {"$setOnInsert": {ID: key}}, upsert=True
+            )
 
     def _documents(self, rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         schema = self._table.schema

@@ -171,6 +171,11 @@ def test_ids_of_keys(mongodb: MongoServer) -> None:
     assert rows_of(one) == [("plain", 2), (hexed, 1)]
     places, rows = one.lookup(["_id"], pa.record_batch({"_id": [hexed, "none", None, "plain"]}))
     assert places.to_pylist() == [0, 3] and rows.column(1).to_pylist() == [1, 2]
+    alone = Schema.of(("_id", INT))
+    keys = table_of(mongodb, alone, ("_id",))
+    for _ in range(2):
+        MongoDocuments(keys).write([ChangelogBatch.of([pa.array([4, 5], pa.int32())], alone)])
+    assert documents(mongodb, keys) == [{"_id": 4}, {"_id": 5}]
     with pytest.raises(SqlEngineError, match=r"E3272.*a part of the key is NULL"):
         MongoDocuments(one).write([ChangelogBatch.of([pa.array([None], pa.string()), pa.array([1], pa.int32())], own)])
 
