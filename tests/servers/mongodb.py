@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pymongo
 import pytest
 
 from tests.servers.jars import fetched_jars
@@ -44,7 +43,10 @@ class MongoServer(ServerProcess):
     @contextmanager
     def connected(self) -> Iterator[Any]:
         """The database of the test."""
-        with pymongo.MongoClient(self.uri, serverSelectionTimeoutMS=500) as client:
+        # All tests load this module, and few need the client.
+        from pymongo import MongoClient
+
+        with MongoClient(self.uri, serverSelectionTimeoutMS=500) as client:
             yield client[self.database]
 
     def command(self) -> list[str]:
