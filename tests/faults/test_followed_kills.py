@@ -101,7 +101,7 @@ def test_sinks_have_what_views_have(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for definition in DEFINITIONS:
             assert not t_env.execute_sql(definition.replace("ROOT", str(tmp_path))).warnings
     options = [part for key, value in OPTIONS.items() for part in ("-D", f"{key}={value}")]
-    for turn in range(KILLS):
+    for turn in range(max(1, KILLS // 2)):
         Path("in", f"{turn}.csv").write_text("".join(f"{rng.randrange(9)}\n" for _ in range(20)))
         Path("changes.sql").write_text(";\n".join(_changes(rng, ids) for _ in range(100)))
         said = Path(f"said-{turn}")
