@@ -120,6 +120,8 @@ bench-server: $(READY) ## the bars of the server, with psycopg and asyncpg
 bench-spark: $(READY) ## the bars of the Spark runtime on this machine and on a standalone cluster, and how costs grow; needs Java 17
 	$(BIN)/python -m tests.benchmarks.spark_bars local
 	$(BIN)/python -m tests.benchmarks.spark_bars standalone
+	$(BIN)/python -m tests.benchmarks.spark_operators local
+	$(BIN)/python -m tests.benchmarks.spark_operators standalone
 	$(BIN)/python -m tests.benchmarks.spark_scale
 
 bench-peers: $(READY) $(PEERS)/.ready ## Flink 2.3 beside us: patterns, process functions, five joins, and for `make bench`; needs Java 17 and Maven

@@ -46,6 +46,13 @@ BEGIN = 1_700_000_000_000_000
 SCHEMA = "k BIGINT, v BIGINT, at TIMESTAMP_NTZ"
 COLUMNS = "k BIGINT, v BIGINT, `at` TIMESTAMP(3), WATERMARK FOR `at` AS `at` - INTERVAL '4' SECOND"
 
+TOTALS = "SELECT k, COUNT(*) AS n, SUM(v) AS v, MAX(v) AS m FROM t GROUP BY k"
+WINDOWS = """SELECT k, window_start, COUNT(*) AS n, SUM(v) AS v FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(`at`),
+  INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end"""
+JOIN = """SELECT a.k, a.v, b.v FROM a JOIN b ON a.k = b.k
+  AND b.`at` BETWEEN a.`at` - INTERVAL '2' SECOND AND a.`at` + INTERVAL '2' SECOND"""
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
 
 def write(folder: Path, files: Iterable[tuple[int, np.ndarray]], rate: int) -> None:
     """Files of rows with these keys, one behind the other in time; `rate`: rows a second of event time."""
@@ -136,51 +143,37 @@ def stream(spark: Any, path: Path) -> Any:
     return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(path))
 
 
-def aggregate(spark: Any, folder: Path) -> None:
+def totals(frame: Any) -> Any:
+    """What `TOTALS` says, of a DataFrame."""
     from pyspark.sql import functions as f
 
-    query = "SELECT k, COUNT(*) AS n, SUM(v) AS v, MAX(v) AS m FROM t GROUP BY k"
-    frame = stream(spark, folder / "bids").groupBy("k").agg(f.count("*"), f.sum("v"), f.max("v"))
-    theirs("Spark groupBy().agg(), update", frame, "update", EPOCH)
-    ours("ours on Spark", spark, {"t": folder / "bids"}, query, EPOCH)
-    ours("ours embedded", None, {"t": folder / "bids"}, query, EPOCH)
+    return frame.groupBy("k").agg(f.count("*"), f.sum("v"), f.max("v"))
 
 
-def windows(spark: Any, folder: Path) -> None:
+def windowed(frame: Any) -> Any:
+    """What `WINDOWS` says, of a DataFrame."""
     from pyspark.sql import functions as f
 
-    query = """SELECT k, window_start, COUNT(*) AS n, SUM(v) AS v FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(`at`),
-      INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end"""
-    frame = (
-        stream(spark, folder / "bids").withColumn("at", f.col("at").cast("timestamp")).withWatermark("at", "4 seconds")
-    )
-    frame = frame.groupBy("k", f.window("at", "10 seconds")).agg(f.count("*"), f.sum("v"))
-    theirs("Spark groupBy(window()).agg(), append", frame, "append", EPOCH)
-    ours("ours on Spark", spark, {"t": folder / "bids"}, query, EPOCH)
-    ours("ours embedded", None, {"t": folder / "bids"}, query, EPOCH)
+    timed = frame.withColumn("at", f.col("at").cast("timestamp")).withWatermark("at", "4 seconds")
+    return timed.groupBy("k", f.window("at", "10 seconds")).agg(f.count("*"), f.sum("v"))
 
 
-def join(spark: Any, folder: Path) -> None:
+def joined(left: Any, right: Any) -> Any:
+    """What `JOIN` says, of two DataFrames."""
     from pyspark.sql import functions as f
 
-    query = """SELECT a.k, a.v, b.v FROM a JOIN b ON a.k = b.k
-      AND b.`at` BETWEEN a.`at` - INTERVAL '2' SECOND AND a.`at` + INTERVAL '2' SECOND"""
     sides = [
-        stream(spark, folder / side)
-        .withColumn("at", f.col("at").cast("timestamp"))
+        frame.withColumn("at", f.col("at").cast("timestamp"))
         .withWatermark("at", "4 seconds")
         .select(*(f.col(c).alias(f"{side}_{c}") for c in ("k", "v", "at")))
-        for side in ("left", "right")
+        for side, frame in (("left", left), ("right", right))
     ]
     on = "left_k = right_k AND right_at BETWEEN left_at - INTERVAL 2 SECONDS AND left_at + INTERVAL 2 SECONDS"
-    theirs("Spark stream-stream join, append", sides[0].join(sides[1], f.expr(on)), "append", EPOCH)
-    tables = {"a": folder / "left", "b": folder / "right"}
-    ours("ours on Spark", spark, tables, query, EPOCH // 2)
-    ours("ours embedded", None, tables, query, EPOCH // 2)
+    return sides[0].join(sides[1], f.expr(on))
 
 
-def state(spark: Any, folder: Path) -> None:
-    """Needs pandas and protobuf."""
+def by_program(frame: Any, *, pandas: bool) -> Any:
+    """What `TOTALS` says, by `transformWithState`. Needs pandas and protobuf."""
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
@@ -204,25 +197,52 @@ def state(spark: Any, folder: Path) -> None:
         """A pandas DataFrame of each key's rows."""
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
-            import pandas
+            from pandas import DataFrame
 
             n, v, m = self._totals.get() if self._totals.exists() else (0, 0, 0)
-            for frame in rows:
-                n, v, m = n + len(frame), v + int(frame["v"].sum()), max(m, int(frame["v"].max()))
+            for part in rows:
+                n, v, m = n + len(part), v + int(part["v"].sum()), max(m, int(part["v"].max()))
             self._totals.update((n, v, m))
-            yield pandas.DataFrame({"k": [key[0]], "n": [n], "v": [v], "m": [m]})
+            yield DataFrame({"k": [key[0]], "n": [n], "v": [v], "m": [m]})
 
-    query = "SELECT k, COUNT(*) AS n, SUM(v) AS v, MAX(v) AS m FROM t GROUP BY k"
-    ours("ours on Spark", spark, {"t": folder / "small"}, query, SMALL)
-    spark.conf.set(
-        "spark.sql.streaming.stateStore.providerClass",
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    )
-    grouped = stream(spark, folder / "small").groupBy("k")
     how = {"outputStructType": "k LONG, n LONG, v LONG, m LONG", "outputMode": "Update", "timeMode": "None"}
-    theirs("Spark transformWithState", grouped.transformWithState(Totals(), **how), "update", SMALL)
-    frame = grouped.transformWithStateInPandas(FrameTotals(), **how)
-    theirs("Spark transformWithStateInPandas", frame, "update", SMALL)
+    grouped = frame.groupBy("k")
+    return (
+        grouped.transformWithStateInPandas(FrameTotals(), **how)
+        if pandas
+        else grouped.transformWithState(Totals(), **how)
+    )
+
+
+def aggregate(spark: Any, folder: Path) -> None:
+    frame = totals(stream(spark, folder / "bids"))
+    theirs("Spark groupBy().agg(), update", frame, "update", EPOCH)
+    ours("ours on Spark", spark, {"t": folder / "bids"}, TOTALS, EPOCH)
+    ours("ours embedded", None, {"t": folder / "bids"}, TOTALS, EPOCH)
+
+
+def windows(spark: Any, folder: Path) -> None:
+    frame = windowed(stream(spark, folder / "bids"))
+    theirs("Spark groupBy(window()).agg(), append", frame, "append", EPOCH)
+    ours("ours on Spark", spark, {"t": folder / "bids"}, WINDOWS, EPOCH)
+    ours("ours embedded", None, {"t": folder / "bids"}, WINDOWS, EPOCH)
+
+
+def join(spark: Any, folder: Path) -> None:
+    frame = joined(stream(spark, folder / "left"), stream(spark, folder / "right"))
+    theirs("Spark stream-stream join, append", frame, "append", EPOCH)
+    tables = {"a": folder / "left", "b": folder / "right"}
+    ours("ours on Spark", spark, tables, JOIN, EPOCH // 2)
+    ours("ours embedded", None, tables, JOIN, EPOCH // 2)
+
+
+def state(spark: Any, folder: Path) -> None:
+    """Needs pandas and protobuf."""
+    ours("ours on Spark", spark, {"t": folder / "small"}, TOTALS, SMALL)
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    frame = stream(spark, folder / "small")
+    theirs("Spark transformWithState", by_program(frame, pandas=False), "update", SMALL)
+    theirs("Spark transformWithStateInPandas", by_program(frame, pandas=True), "update", SMALL)
 
 
 def touched(spark: Any, folder: Path) -> None:
@@ -295,9 +315,8 @@ def reading(spark: Any, folder: Path) -> None:
 
 
 def first(spark: Any, folder: Path) -> None:
-    query = "SELECT k, COUNT(*) AS n, SUM(v) AS v, MAX(v) AS m FROM t GROUP BY k"
     for time_ in ("first", "second"):
-        ours(f"{time_} job of a session", spark, {"t": folder / "small"}, query, SMALL)
+        ours(f"{time_} job of a session", spark, {"t": folder / "small"}, TOTALS, SMALL)
 
 
 CASES = {

@@ -7,6 +7,8 @@ every 10 s (Spark's streams with every micro-batch, as they must). `standalone`:
 - *small*: milliseconds of the median epoch of 2,000 rows;
 - *large*: rows a second with epochs of 460,000 rows, without the first epoch;
 - *late*: milliseconds from row to result at 20,000 rows a second, median and 99th of a hundred.
+
+`python -m tests.benchmarks.spark_operators` compares windows and joins.
 """
 
 from __future__ import annotations

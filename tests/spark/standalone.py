@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["ROOT", "Workers", "below", "environment", "kill", "standalone", "until"]
+__all__ = ["ROOT", "Workers", "below", "environment", "kill", "newest_checkpoint", "standalone", "until"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,6 +36,12 @@ def until(found: Callable[[], object], what: str, seconds: float = 240) -> None:
     while not found():
         assert time.monotonic() < end, f"waited {seconds} s for {what}"
         time.sleep(0.1)
+
+
+def newest_checkpoint(folder: Path) -> int:
+    """The number of the newest complete checkpoint below a folder, of which a job removes old ones meanwhile; 0: none."""
+    found = [Path(place).name for place, _, files in os.walk(folder) if "manifest.json" in files]
+    return max((int(name.removeprefix("chk-")) for name in found if name.startswith("chk-")), default=0)
 
 
 class Workers(list[subprocess.Popen[bytes]]):

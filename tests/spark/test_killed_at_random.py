@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.standalone import Workers, below, environment, kill, standalone, until
+from tests.spark.standalone import Workers, below, environment, kill, newest_checkpoint, standalone, until
 
 KILLS = int(os.environ.get("SPARK_FAULTS", "0"))
 EVENTS = int(os.environ.get("SPARK_EVENTS", "400000"))
@@ -135,8 +135,7 @@ def test_nothing_is_lost_or_twice(tmp_path: Path, cluster: tuple[str, Workers], 
         options += ["-D", "sqlengine.spark.mode=per-epoch"]
 
     def checkpoint() -> int:
-        numbers = [int(p.parent.name.removeprefix("chk-")) for p in state.rglob("chk-*/manifest.json")]
-        return max(numbers, default=0)
+        return newest_checkpoint(state)
 
     def moment(driver: subprocess.Popen[bytes]) -> None:
         """Behind the next checkpoint, or the end."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.standalone import environment, kill, standalone, until
+from tests.spark.standalone import environment, kill, newest_checkpoint, standalone, until
 
 EVENTS = int(os.environ.get("SPARK_EVENTS", "200000"))
 JOB = f"""
@@ -72,8 +72,7 @@ def test_a_killed_worker_and_a_killed_driver(
     options += ["-D", "execution.checkpointing.interval=200 ms"]
 
     def checkpoint() -> int:
-        numbers = [int(p.parent.name.removeprefix("chk-")) for p in state.rglob("chk-*/manifest.json")]
-        return max(numbers, default=0)
+        return newest_checkpoint(state)
 
     driver = run(on_spark, *options)
     try:
