@@ -57,14 +57,16 @@ class _Client:
         self._failed = failed
         self._draining = Lock()
 
-    def tell_all(self) -> None:
-        """Errors of the client, such as brokers that are away, are told to each of its consumers."""
+    def told_to(self, consumer: NativeConsumer) -> list[Failure]:
+        """Errors of the client, such as rights that are missing, that a consumer was not told yet: each is told to all."""
         with self._draining:
             received, failures = self._batch.receive(self._queue, _ERRORS_AT_ONCE, 0.0, False)
             if len(received):
                 raise self._failed(-1, "a message came that is of no partition")
-            for consumer in list(self.consumers.values()) if failures else ():
-                consumer.failures.extend(failures)
+            for each in list(self.consumers.values()) if failures else ():
+                each.failures.extend(failures)
+            told, consumer.failures = consumer.failures, []
+            return told
 
     def close(self) -> None:
         self._lib.consumer_close(self.handle)
@@ -209,9 +211,7 @@ class NativeConsumer:
         them."""
         assert self._client is not None
         given, failures = self._batch.receive(self._queue, most, seconds, headers)
-        self._client.tell_all()
-        told, self.failures = self.failures, []
-        return given, [*failures, *told]
+        return given, [*failures, *self._client.told_to(self)]
 
     def close(self) -> None:
         """Ends the consumer."""
