@@ -8,9 +8,9 @@ import itertools
 import threading
 import weakref
 from collections import ChainMap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from connectors.catalogue import standard_registry
 from connectors.memory import MemoryTable
@@ -192,8 +192,15 @@ class Database:
             return self._sequences
 
     def functions_of(self, session: Session) -> FunctionRegistry:
-        """The functions of a session: its temporary ones, those that ask sequences on its behalf, those of all."""
-        asked = of_session(lambda: _number_functions.numbers_of(session).evaluations)
+        """The functions of a session: its temporary ones, those that ask sequences on its behalf, those of all. A view or
+        job that goes on with them does not hold the session."""
+        known = weakref.ref(session)
+
+        def evaluations() -> Mapping[str, Callable[..., Any]]:
+            found = known()
+            return {} if found is None else _number_functions.numbers_of(found).evaluations
+
+        asked = of_session(evaluations)
         return FunctionRegistry(ChainMap(session.own_registry.functions, asked, self.functions.functions))
 
     def forget_rows(self, storage: ObjectPath) -> None:

@@ -23,7 +23,7 @@ SESSION_FUNCTIONS = (*NUMBER_FUNCTIONS, "PG_GET_SERIAL_SEQUENCE")
 
 
 def of_session(evaluations: Callable[[], Mapping[str, Callable[..., Value]]]) -> dict[str, AnyFunction]:
-    """These functions as a session computes them; `evaluations` is asked with the first call."""
+    """These functions as a session computes them; `evaluations` is asked with each call, and has none when that is gone."""
     return {f.name: replace(f, evaluate=_OfSession(f.name, evaluations)) for f in FAMILY.functions}
 
 
@@ -37,7 +37,8 @@ class _OfSession:
         self._evaluations = evaluations
 
     def __call__(self, context: EvalContext, *arguments: Value) -> Value:
-        return self._evaluations()[self._name](context, *arguments)
+        evaluate = self._evaluations().get(self._name) or _declared(self._name)
+        return evaluate(context, *arguments)
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
         return _declared, (self._name,)

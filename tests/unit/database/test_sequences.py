@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -168,3 +170,14 @@ def test_sessions_know_what_they_were_given() -> None:
         assert _given(t_env, "SELECT CURRVAL('s')") == _given(t_env, "SELECT LASTVAL()") == [1]
         with t_env.new_session() as third, pytest.raises(SqlEngineError, match="E2026"):
             third.execute_sql("SELECT CURRVAL('s')").wait()
+
+
+def test_a_view_does_not_hold_the_session_that_made_it() -> None:
+    with TableEnvironment.create() as t_env:
+        other = t_env.new_session()
+        other.execute_sql("CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM (VALUES 1) AS x (i)")
+        held = weakref.ref(other.session)
+        other.close()
+        del other
+        gc.collect()
+        assert held() is None
