@@ -334,7 +334,7 @@ class Connection:
         if portal and portal in self.session.portals:
             raise PgError("42P03", f'portal "{portal}" already exists')
         old = self.session.portals.pop(portal, None)
-        if old is not None:
+        if old is not None and not old.ended:
             await self._in_thread(old.close)
         self._bound[portal] = named, values
         self._formats[portal] = results

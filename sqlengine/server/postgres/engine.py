@@ -223,10 +223,10 @@ def _rows_changed(result: Result) -> int:
     """How many rows a statement has changed, where it tells; a job in the background tells none."""
     if result.summary is None or (result.job is not None and result.is_running):
         return 0
-    rows = result.folded()
-    if rows.num_rows != 1 or not pa.types.is_integer(rows.column(0).type):
+    counted = list(result.changes())
+    if len(counted) != 1 or len(counted[0]) != 1 or not pa.types.is_integer(counted[0].columns[0].type):
         return 0
-    return int(rows.column(0)[0].as_py() or 0)
+    return int(counted[0].columns[0][0].as_py() or 0)
 
 
 def _final_rows(result: Result) -> Iterator[Piece]:

@@ -24,10 +24,17 @@ _READ_AHEAD = 256 * 1024
 """So many bytes are read before they are asked for."""
 _WRITE_BEHIND = 256 * 1024
 """With so many bytes not yet sent, `drain` waits."""
+_GATHERED = 16 * 1024
+"""So many bytes are sent at once, whatever follows."""
+_GATHERED_SECONDS = 0.005
+"""What nobody has sent by then goes: a statement may take long after the first of its answers."""
 
 
 class Wire(asyncio.Protocol):
     """The frames of one connection.
+
+    What is to be sent gathers until the connection waits for its client, as PostgreSQL's does: the answers to the messages
+    of a statement are one call of the system, and wake the client once.
 
     Args:
         serve: runs the connection, from its first message to its end.
@@ -37,6 +44,9 @@ class Wire(asyncio.Protocol):
         self._serve = serve
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
+        self._unsent: list[bytes | bytearray | memoryview] = []
+        self._unsent_bytes = 0
+        self._sends: asyncio.TimerHandle | None = None
         self._arrived: asyncio.Future[None] | None = None
         self._may_send: asyncio.Future[None] | None = None
         self._paused = False
@@ -169,6 +179,7 @@ class Wire(asyncio.Protocol):
             if self._paused:
                 self._paused = False
                 self._require().resume_reading()
+            self.flush()
             self._arrived = self._loop.create_future()
             await self._arrived
 
@@ -178,18 +189,39 @@ class Wire(asyncio.Protocol):
         return data
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
+        """Send something, with what else there is to send soon."""
         # What somebody still sends after the last message would follow it: a transport that closes takes more to write.
-        transport = self._require()
-        if not self._ended and not transport.is_closing():
-            transport.write(data)
+        if self._ended or self._require().is_closing():
+            return
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+        if self._arrived is not None or self._unsent_bytes >= _GATHERED:
+            self.flush()
+        elif self._sends is None:
+            self._sends = self._loop.call_later(_GATHERED_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Send what has gathered."""
+        if self._sends is not None:
+            self._sends.cancel()
+            self._sends = None
+        if self._unsent:
+            unsent, size = self._unsent, self._unsent_bytes
+            self._unsent, self._unsent_bytes = [], 0
+            transport = self._require()
+            if not self._ended and not transport.is_closing():
+                for part in unsent if size >= _GATHERED else (b"".join(unsent),):
+                    transport.write(part)
 
     async def drain(self) -> None:
-        """Wait until the client has read enough that more may be sent."""
+        """Send what has gathered, and wait until the client has read enough that more may be sent."""
+        self.flush()
         if self._may_send is not None:
             await asyncio.shield(self._may_send)
 
     async def begins_encrypted(self) -> bool:
         """Whether the client has begun TLS without asking first, as PostgreSQL 17's do; waits for its first byte."""
+        self.flush()
         while not self._buffer and not self._ended:
             self._arrived = self._loop.create_future()
             await self._arrived
@@ -202,6 +234,7 @@ class Wire(asyncio.Protocol):
         if arrived and not begun:
             raise Malformed("bytes follow the request for TLS in clear text")
         self._buffer.clear()
+        self.flush()
         self.binding = certificate.binding
         plain = self._require()
         starting = self._loop.create_task(self._loop.start_tls(plain, self, certificate.context, server_side=True))
@@ -222,6 +255,7 @@ class Wire(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what is left, and nothing more, and end the connection."""
+        self.flush()
         self._require().close()
 
 
