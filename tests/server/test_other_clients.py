@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import uuid
 from collections.abc import Callable, Coroutine
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import asyncpg
 import pytest
 import sqlalchemy
+import sqlalchemy.orm
+from sqlalchemy.dialects import postgresql
 
 from tests.server.conftest import Address
 
@@ -52,6 +55,25 @@ def test_asyncpg(address: Address) -> None:
         with pytest.raises(asyncpg.UndefinedColumnError):
             await connection.fetch("SELECT nope FROM t")
         await connection.reset()
+
+    with_asyncpg(address, use)
+
+
+def test_asyncpg_asks_for_types(address: Address) -> None:
+    row = (1, '{"a": 1}', uuid.UUID(int=1), [1, None], dt.timedelta(days=1))
+
+    async def use(connection: Any) -> None:
+        await connection.execute("CREATE TABLE t (id INT PRIMARY KEY, j JSONB, u UUID, a INT[], i INTERVAL)")
+        await connection.execute("INSERT INTO t VALUES ($1, $2, $3, $4, $5)", *row)
+        assert tuple(await connection.fetchrow("SELECT * FROM t WHERE id = ANY($1)", [1, 2])) == row
+        columns = ["id", "j", "a"]
+        assert await connection.copy_records_to_table("t", records=[(5, '{"b": 2}', [1])], columns=columns) == "COPY 1"
+        assert await connection.fetchval("SELECT j ->> 'b' FROM t WHERE id = 5") == "2"
+        async with connection.transaction():
+            cursor = await connection.cursor("SELECT i FROM generate_series(1, 5) AS g (i)")
+            assert [r["i"] for r in await cursor.fetch(2)] == [1, 2]
+            await cursor.forward(1)
+            assert (await cursor.fetchrow())["i"] == 4
 
     with_asyncpg(address, use)
 
@@ -120,3 +142,38 @@ def test_sqlalchemy_reads_and_writes(address: Address) -> None:
     with made.connect() as connection:
         rows = connection.execute(sqlalchemy.select(table).where(table.c.id >= 2).order_by(table.c.id)).fetchall()
     assert rows == [(2, "n2"), (3, "three")]
+
+
+def test_sqlalchemy_orm(address: Address) -> None:
+    """Many rows in one INSERT, whose generated keys belong to them; savepoints, limits, and indexes that are reflected."""
+    base = sqlalchemy.orm.declarative_base()
+
+    class User(base):  # type: ignore[misc, valid-type]
+        __tablename__ = "users"
+        id = sqlalchemy.Column(sqlalchemy.Integer, primary_key=True)
+        name = sqlalchemy.Column(sqlalchemy.String(30), index=True)
+        data = sqlalchemy.Column(sqlalchemy.JSON().with_variant(postgresql.JSONB(), "postgresql"))
+        __table_args__ = (sqlalchemy.UniqueConstraint("name", "id", name="both"),)
+
+    made = engine(address, "psycopg")
+    base.metadata.create_all(made)
+    base.metadata.create_all(made)
+    with sqlalchemy.orm.Session(made) as session:
+        users = [User(name=f"n{i}", data={"a": i}) for i in range(4)]
+        session.add_all(users)
+        session.flush()
+        assert [u.id for u in users] == [1, 2, 3, 4]
+        with session.begin_nested() as savepoint:
+            session.add(User(name="forgotten"))
+            session.flush()
+            savepoint.rollback()
+        session.commit()
+        limited = (
+            sqlalchemy.select(User.name).where(User.data["a"].as_integer() > 0).order_by(User.id).limit(2).offset(1)
+        )
+        assert session.scalars(limited).all() == ["n2", "n3"]
+    found = sqlalchemy.inspect(made)
+    assert [(i["name"], i["column_names"]) for i in found.get_indexes("users")] == [("both", ["name", "id"])]
+    reflected = sqlalchemy.MetaData()
+    reflected.reflect(made)
+    assert list(reflected.tables) == ["users"]

@@ -24,7 +24,7 @@ from sqlengine.parse.postgres.passing_time import follows_time
 from sqlengine.parse.postgres.table_functions import rows_of
 from sqlengine.parse.postgres.types import NUMERIC, PLAIN, REFUSED
 from sqlengine.parse.postgres.untyped import untyped_are_texts
-from sqlengine.parse.statement_nodes import CreateMaterializedView, CreateView, QueryStatement
+from sqlengine.parse.statement_nodes import CreateMaterializedView, CreateView, Insert, QueryStatement
 
 __all__ = ["HEADER", "PostgresGrammar"]
 
@@ -63,6 +63,9 @@ class PostgresGrammar(OperatorGrammar):
             query = found.query
             if query is not None and untyped_are_texts(query.query):
                 found = found.with_(query=QueryText(query.query, _written(query.query), query.span))
+        if isinstance(found, Insert):
+            # Rows of a table have no order, and those of VALUES are written as they come (SQLAlchemy sorts them so).
+            _without_order(found.query.query)
         return found.with_(text=f"{HEADER}{found.text}")
 
     def query_text(self) -> QueryText:
@@ -100,6 +103,13 @@ class PostgresGrammar(OperatorGrammar):
         if item.args.get("nulls_first") is None:
             item.set("nulls_first", bool(item.args.get("desc")))
         return item
+
+    def _count(self) -> exp.Expr:
+        """`LIMIT $1::integer`: a number of rows has no other type."""
+        found = super()._count()
+        while self.match("::"):
+            self.type_spec()
+        return found
 
     # Operators
 
@@ -454,3 +464,11 @@ def _width(values: exp.Values) -> int:
 
 def _written(tree: exp.Expr) -> str:
     return str(tree.sql(dialect="flink"))
+
+
+def _without_order(query: exp.Expr) -> None:
+    """ORDER BY without LIMIT says nothing of which rows there are."""
+    while isinstance(query, exp.Subquery):
+        query = query.this
+    if not query.args.get("limit") and not query.args.get("offset"):
+        query.set("order", None)

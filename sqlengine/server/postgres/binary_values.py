@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.kernels.framing import with_length
-from sqlengine.server.postgres.types import PgType
+from sqlengine.server.postgres.types import TYPES, PgType
 
 __all__ = ["EPOCH_DAYS", "EPOCH_MICROS", "in_binary"]
 
@@ -131,8 +131,8 @@ def _uuid(column: pa.Array) -> pa.Array:
     return pc.if_else(column.is_valid(), fixed.cast(pa.binary()), pa.scalar(None, pa.binary()))
 
 
-def _array(column: pa.Array, element: PgType) -> pa.Array:
-    """One dimension from 1 on; an empty array has none. Elements stand behind their lengths."""
+def _array(column: pa.Array, element: PgType, lower: int = 1) -> pa.Array:
+    """One dimension from `lower` on; an empty array has none. Elements stand behind their lengths."""
     column = column.cast(pa.list_(column.type.value_type)) if not pa.types.is_list(column.type) else column
     flat = column.flatten()
     counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
@@ -144,7 +144,7 @@ def _array(column: pa.Array, element: PgType) -> pa.Array:
     heads = np.zeros(
         len(column), dtype=[("dims", ">i4"), ("nulls", ">i4"), ("oid", ">u4"), ("size", ">i4"), ("lower", ">i4")]
     )
-    heads["dims"], heads["oid"], heads["size"], heads["lower"] = 1, element.oid, counts, 1
+    heads["dims"], heads["oid"], heads["size"], heads["lower"] = 1, element.oid, counts, lower
     heads["nulls"] = nulls[ends[1:]] > nulls[ends[:-1]]
     full = pc.binary_join_element_wise(_packed(column, heads), bodies, pa.scalar(b"", pa.binary()))
     empty = pa.scalar(struct.pack("!iiI", 0, 0, element.oid), pa.binary())
@@ -152,6 +152,8 @@ def _array(column: pa.Array, element: PgType) -> pa.Array:
 
 
 _BINARIES: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "int2vector": lambda column: _array(column, TYPES["int2"], 0),
+    "oidvector": lambda column: _array(column, TYPES["oid"], 0),
     "bool": _boolean,
     "int2": _integers(">i2", pa.int16()),
     "int4": _integers(">i4", pa.int32()),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from runtime.core.types import TypeRoot
 from sqlengine.catalog.objects import CatalogTable, ComputedColumn
 from sqlengine.database.number_functions import numbers_of
 from sqlengine.parse import ddl_nodes as ddl
@@ -19,7 +20,7 @@ from sqlengine.server.postgres.cursor_commands import Close, Declare, Fetch
 from sqlengine.server.postgres.cursors import Cursor
 from sqlengine.server.postgres.notices import Notice
 from sqlengine.server.postgres.parameter_values import from_wire
-from sqlengine.server.postgres.portal import Pump
+from sqlengine.server.postgres.portal import Portal, Pump
 from sqlengine.server.postgres.settings import milliseconds
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import Outcome, Statement, rows_outcome
@@ -55,7 +56,8 @@ class ConnectionStatement:
             case c.Show(name=str() as name):
                 self.columns = [Described(session.settings.shown_name(name), TYPES["text"])]
             case Fetch(name=name, moves=False) if session.transaction.state != b"E":
-                self.columns = session.cursor(name).outcome.columns
+                known = None if session.has_cursor(name) else session.portals.get(name)
+                self.columns = (known or session.cursor(name)).outcome.columns
             case CopyTo(query=query, offset=offset) if session.transaction.state != b"E":
                 self._inner = session.read_inner(query, offset, given)
             case Declare(query=query, offset=offset) if session.transaction.state != b"E":
@@ -165,6 +167,9 @@ class ConnectionStatement:
         return _done("DECLARE CURSOR")
 
     def _fetch(self, command: Fetch) -> Outcome:
+        portal = self._session.portals.get(command.name)
+        if portal is not None and not self._session.has_cursor(command.name):
+            return self._of_portal(portal, command)
         cursor = self._session.cursor(command.name)
         pump = cursor.outcome.pieces
         if isinstance(pump, Pump):
@@ -174,6 +179,17 @@ class ConnectionStatement:
             count = sum(len(piece[0]) for piece in pieces)
             return _done(f"MOVE {count}")
         return Outcome(lambda count: f"FETCH {count}", cursor.outcome.columns, pieces)
+
+    @staticmethod
+    def _of_portal(portal: Portal, command: Fetch) -> Outcome:
+        """A portal of the protocol is a cursor, too, that goes forward (asyncpg moves such)."""
+        if command.direction != "forward" or (command.count is not None and command.count < 1):
+            raise PgError("55000", "cursor can only scan forward")
+        pieces = portal.take(command.count)
+        if command.moves:
+            count = sum(len(piece[0]) for piece in pieces)
+            return _done(f"MOVE {count}")
+        return Outcome(lambda count: f"FETCH {count}", portal.outcome.columns, pieces)
 
 
 def _seconds(timeout: str) -> float:
@@ -213,7 +229,10 @@ def _copy_in(session: ClientSession, command: CopyFrom) -> Outcome:
 
     def write(batch: list[pa.Array]) -> int:
         casts = ", ".join(
-            f"CAST(`{i}` AS {field.type.materialized().with_nullable(True)})" for i, field in enumerate(chosen)
+            f"PARSE_JSON(`{i}`)"
+            if field.type.root is TypeRoot.VARIANT
+            else f"CAST(`{i}` AS {field.type.materialized().with_nullable(True)})"
+            for i, field in enumerate(chosen)
         )
         rows = [
             array if command.copying.format == "binary" else _as_values(array, column, i)

@@ -183,7 +183,15 @@ def _array(column: pa.Array, element: PgType, time_zone: str) -> pa.Array:
     return pc.if_else(column.is_valid(), enclosed, pa.scalar(None, pa.string()))
 
 
+def _vector(column: pa.Array, time_zone: str) -> pa.Array:
+    """`1 2`: numbers of int2vector and oidvector."""
+    column = column.cast(pa.list_(column.type.value_type))
+    return pc.binary_join(pa.ListArray.from_arrays(column.offsets, column.values.cast(pa.string())), " ")
+
+
 _TEXTS: dict[str, Callable[[pa.Array, str], pa.Array]] = {
+    "int2vector": _vector,
+    "oidvector": _vector,
     "bool": _boolean,
     "float4": _float,
     "float8": _float,

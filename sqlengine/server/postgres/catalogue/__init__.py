@@ -23,7 +23,7 @@ from sqlengine.api.environment import TableEnvironment
 from sqlengine.server.postgres.catalogue.contents import Contents, last_values
 from sqlengine.server.postgres.catalogue.definitions import COLUMNS, KEYWORDS, SCRIPTS
 from sqlengine.server.postgres.catalogue.live import Sessions, live_rows, sizes
-from sqlengine.server.postgres.catalogue.rewriting import SCHEMA, Question, rewritten
+from sqlengine.server.postgres.catalogue.rewriting import SCHEMA, VECTORS, Question, rewritten
 from sqlengine.server.postgres.settings import SERVER_VERSION
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import PIECE, Outcome, Piece
@@ -168,9 +168,14 @@ class CatalogueStatement:
         connection = catalogues.connect(session, question)
         try:
             count = len(connection.extract_statements(text)[0].named_parameters)
-            self.parameters: Sequence[PgType | None] = [None] * count
-            nothing: Any = connection.execute(question.described, [None] * count).to_arrow_table()
-            self.columns = [Described(f.name, _type_of(f.type)) for f in nothing.schema]
+            self.parameters: Sequence[PgType | None] = [question.parameters.get(i) for i in range(1, count + 1)]
+            answer = connection.execute(question.described, [None] * count)
+            are_json = [str(column[1]) == "JSON" for column in answer.description or ()]
+            nothing: Any = answer.to_arrow_table()
+            self.columns = [
+                Described(f.name, TYPES["json"] if is_json else _shown_type(i, f, question))
+                for i, (f, is_json) in enumerate(zip(nothing.schema, are_json, strict=True))
+            ]
         except duckdb.Error as error:
             raise _told(error) from error
         finally:
@@ -216,6 +221,18 @@ def _plain(column: pa.Array) -> pa.Array:
     if pa.types.is_struct(column.type) or pa.types.is_map(column.type):
         return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
     return column
+
+
+def _shown_type(place: int, field: pa.Field, question: Question) -> PgType:
+    is_vector = place in question.vectors or field.name in VECTORS
+    return (_vector_of if is_vector else _type_of)(field.type)
+
+
+def _vector_of(type_: pa.DataType) -> PgType:
+    """The type of a column that is a vector of numbers in PostgreSQL."""
+    if not pa.types.is_list(type_):
+        return _type_of(type_)
+    return TYPES["int2vector" if pa.types.is_int16(type_.value_type) else "oidvector"]
 
 
 def _type_of(type_: pa.DataType) -> PgType:

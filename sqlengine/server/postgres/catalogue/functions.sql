@@ -5,6 +5,7 @@
 
 CREATE MACRO pgf__one_type(t, m) AS
   CASE WHEN t IS NULL THEN NULL
+    WHEN t = 0 THEN '-'
     WHEN t = 16 THEN 'boolean'
     WHEN t = 18 THEN '"char"'
     WHEN t = 20 THEN 'bigint'

@@ -7,6 +7,7 @@ replaced wherever they stand. sqlglot reads and writes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -17,8 +18,9 @@ from sqlglot.errors import SqlglotError
 from runtime.expr.library.sequence import NUMBER_FUNCTIONS
 from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, FUNCTIONS, INFORMATION, PREFIX
 from sqlengine.server.postgres.parameter_values import array_items
+from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType
 
-__all__ = ["LIVE_TABLES", "SCHEMA", "Question", "rewritten"]
+__all__ = ["LIVE_TABLES", "SCHEMA", "VECTORS", "Question", "rewritten"]
 
 SCHEMA = "cat"
 """The schema of the catalogue's tables in DuckDB."""
@@ -34,6 +36,8 @@ _MAY_CONCERN = re.compile(
     r"|\bquote_ident\b|\btxid_current\b|\binet_\w+",
     re.IGNORECASE,
 )
+_OIDS = re.compile(r"::\s*(?:pg_catalog\.)?oid\[\]", re.IGNORECASE)
+"""Which sqlglot does not read; `_oid` is the same type."""
 _WITHOUT_NAME: dict[type[exp.Expr], str] = {
     exp.CurrentSchema: "current_schema",
     exp.CurrentCatalog: "current_catalog",
@@ -42,9 +46,10 @@ _WITHOUT_NAME: dict[type[exp.Expr], str] = {
 }
 _DUCKDB = {"json_build_object": "json_object", "jsonb_build_object": "json_object", "json_build_array": "json_array"}
 """Functions that DuckDB has under another name."""
-_ZERO_BASED = frozenset(("indkey", "indclass", "indoption", "indcollation", "proargtypes"))
+VECTORS = frozenset(("indkey", "indclass", "indoption", "indcollation", "proargtypes"))
+"""Columns that are int2vector or oidvector: arrays that count from 0, and have a text of their own."""
 _PLAIN = {
-    "oid": "UINTEGER", "xid": "UINTEGER", "cid": "UINTEGER", "int2vector": "SMALLINT[]", "oidvector": "UINTEGER[]",
+    "oid": "UINTEGER", "_oid": "UINTEGER[]", "xid": "UINTEGER", "cid": "UINTEGER", "int2vector": "SMALLINT[]", "oidvector": "UINTEGER[]",
     **dict.fromkeys(
         ("name", "char", "text", "cstring", "regproc", "regprocedure", "regoper", "regoperator", "regrole",
          "pg_node_tree", "aclitem", "anyarray"),
@@ -56,12 +61,15 @@ _PLAIN = {
 @dataclass(frozen=True)
 class Question:
     """A question in DuckDB's SQL. `described`: the same without rows, for names and types of its columns. `live`: tables that are
-    filled for it; `asks_sizes`: whether it asks how large something is."""
+    filled for it; `asks_sizes`: whether it asks how large something is; `vectors`: places of columns that are
+    PostgreSQL's vectors of numbers; `parameters`: the types that casts give to parameters, by number."""
 
     text: str
     described: str
     live: frozenset[str]
     asks_sizes: bool
+    vectors: frozenset[int]
+    parameters: Mapping[int, PgType]
 
 
 def rewritten(text: str) -> Question | None:
@@ -69,13 +77,15 @@ def rewritten(text: str) -> Question | None:
     if _MAY_CONCERN.search(text) is None:
         return None
     try:
-        tree = sqlglot.parse_one(text, read="postgres")
+        tree = sqlglot.parse_one(_OIDS.sub("::_oid", text), read="postgres")
     except SqlglotError:
         return None
     if not isinstance(tree, exp.Query) or not _concerns(tree):
         return None
     names, shown = _names(tree), _shown_as_names(tree)
     live = frozenset(t.name.lower() for t in tree.find_all(exp.Table) if _home(t) == LIVE_SCHEMA)
+    parameters = _parameters(tree)
+    vectors = _vectors(_first_select(tree).expressions)
     asks_sizes = any(node.name.lower().endswith("_size") for node in tree.find_all(exp.Anonymous))
     for select in tree.find_all(exp.Select):
         _qualify(select)
@@ -97,7 +107,34 @@ def rewritten(text: str) -> Question | None:
         _first_select(tree).set(
             "expressions", [_named(e, n) for e, n in zip(_first_select(tree).expressions, names, strict=True)]
         )
-    return Question(tree.sql(dialect="duckdb"), tree.limit(0, copy=True).sql(dialect="duckdb"), live, asks_sizes)
+    described = tree.limit(0, copy=True).sql(dialect="duckdb")
+    return Question(tree.sql(dialect="duckdb"), described, live, asks_sizes, vectors, parameters)
+
+
+_PARAMETERS = {
+    "bigint": TYPES["int8"], "int": TYPES["int4"], "integer": TYPES["int4"], "oid": TYPES["oid"], "boolean": TYPES["bool"],
+    "_oid": ARRAYS[TYPES["oid"].array],
+}  # fmt: skip
+
+
+def _parameters(tree: exp.Expr) -> dict[int, PgType]:
+    """Of numbers and arrays; all others are texts, as DuckDB takes them."""
+    found: dict[int, PgType] = {}
+    for cast in tree.find_all(exp.Cast):
+        number = cast.this.name if isinstance(cast.this, exp.Parameter) else ""
+        name = _type_name(cast.to)
+        type_ = _PARAMETERS.get(name.removesuffix("[]"), TYPES["text"] if name.endswith("[]") else None)
+        if number.isdecimal() and type_ is not None:
+            found[int(number)] = ARRAYS[type_.array] if name.endswith("[]") else type_
+    return found
+
+
+def _vectors(items: list[exp.Expr]) -> frozenset[int]:
+    """The places of vectors among the columns of a result; none where a star has some of them."""
+    columns = [item.unalias() for item in items]
+    if any(column.is_star for column in columns):
+        return frozenset()
+    return frozenset(i for i, c in enumerate(columns) if isinstance(c, exp.Column) and c.name.lower() in VECTORS)
 
 
 def _first_select(tree: exp.Expr) -> exp.Expr:
@@ -340,6 +377,7 @@ def _cast(node: exp.Cast) -> exp.Expr:
     is_name = isinstance(value, exp.Literal | exp.Parameter | exp.Placeholder) or (
         isinstance(value, exp.Cast) and _type_name(value.to) in ("text", "varchar", "name")
     )
+    is_name = is_name or (isinstance(value, exp.Anonymous) and value.name == PREFIX + "pg_get_serial_sequence")
     if name == "regclass":
         return _call("_regclass_there" if is_name else "_regclass_name", value)
     if name == "regnamespace":
@@ -386,7 +424,7 @@ def _operator(node: exp.Operator) -> exp.Expr:
 
 def _subscript(node: exp.Bracket) -> exp.Expr:
     """Vectors of PostgreSQL's catalogue count from 0."""
-    if isinstance(node.this, exp.Column) and node.this.name.lower() in _ZERO_BASED:
+    if isinstance(node.this, exp.Column) and node.this.name.lower() in VECTORS:
         made = node.copy()
         made.set("expressions", [exp.paren(e.copy() + 1) for e in node.expressions])
         return made
