@@ -86,12 +86,12 @@ def read_address(options: TableOptions) -> Address:
 
 
 def pymongo() -> Any:
-    """The library. Raises ConnectorError E3270 where it is not installed."""
+    """The library. Raises ConnectorError E3280 where it is not installed."""
     try:
         return importlib.import_module("pymongo")
     except ImportError as error:
         raise ConnectorError(
-            "the client of MongoDB is not installed", code="E3270", hint="pip install 'sqlengine[mongodb]'"
+            "the client of MongoDB is not installed", code="E3280", hint="pip install 'sqlengine[mongodb]'"
         ) from error
 
 
@@ -104,7 +104,7 @@ def bson() -> Any:
 
 @contextmanager
 def telling(address: Address, what: str) -> Generator[None]:
-    """Errors of the client as UnavailableError E3150, what passes, or ConnectorError E3271. `what`: for messages."""
+    """Errors of the client as UnavailableError E3150, what passes, or ConnectorError E3281. `what`: for messages."""
     errors: Any = importlib.import_module(f"{pymongo().__name__}.errors")
     bad: Any = importlib.import_module(f"{bson().__name__}.errors")
     try:
@@ -120,7 +120,7 @@ def telling(address: Address, what: str) -> Generator[None]:
             raise UnavailableError(message, hint="is the server there, and reachable from here?") from error
         denied = isinstance(error, errors.OperationFailure) and error.code in (13, 18)
         hint = "check the user of the option 'uri', and what it may do" if denied else "the message is MongoDB's own"
-        raise ConnectorError(message, code="E3271", hint=hint) from error
+        raise ConnectorError(message, code="E3281", hint=hint) from error
 
 
 def client_of(address: Address) -> Any:

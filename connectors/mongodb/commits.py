@@ -58,7 +58,7 @@ class MongoDocuments:
                 raise
             raise ConnectorError(
                 f"{self._table.place()} refuses a document: {str(failed[0].get('errmsg'))[:300]}",
-                code="E3272",
+                code="E3282",
                 hint="mend the query, or the rules and unique indexes of the collection",
             ) from error
 
@@ -105,7 +105,7 @@ class MongoDocuments:
         columns = [as_values(rows.column(n), schema[schema.index_of(n)].type) for n in table.primary_key]
         if any(value is None for column in columns for value in column):
             raise ConnectorError(
-                f"{table.place()}: a part of the key is NULL", code="E3272", hint="leave such rows out"
+                f"{table.place()}: a part of the key is NULL", code="E3282", hint="leave such rows out"
             )
         if len(columns) == 1:
             return [id_of(value) for value in columns[0]]

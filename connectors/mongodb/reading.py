@@ -39,7 +39,7 @@ def collection_of(table: MongoTable) -> Any:
 
 
 def look_up(table: MongoTable, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
-    """Places of keys that are there, and their rows. Raises ConnectorError E3271 and E3273, UnavailableError."""
+    """Places of keys that are there, and their rows. Raises ConnectorError E3281 and E3283, UnavailableError."""
     schema = table.schema
     valid = np.ones(keys.num_rows, bool)
     for column in keys.columns:
@@ -116,7 +116,7 @@ def _behind(last: Any) -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
-    """The name of a value's kind. Raises ConnectorError E3273 for one that is no `_id`."""
+    """The name of a value's kind. Raises ConnectorError E3283 for one that is no `_id`."""
     types = bson()
     match value:
         case None:
@@ -144,7 +144,7 @@ def _kind(value: Any) -> str:
         case _ if hasattr(value, "utcoffset"):
             return "date"
         case _:
-            raise ConnectorError(f"an _id of {type(value).__name__}", code="E3273", hint="such an _id has no order")
+            raise ConnectorError(f"an _id of {type(value).__name__}", code="E3283", hint="such an _id has no order")
 
 
 def _projection(names: Sequence[str]) -> dict[str, int]:

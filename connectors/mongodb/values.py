@@ -111,7 +111,7 @@ def _writing(type_: DataType) -> _Convert | None:
 
 
 def as_columns(documents: Sequence[Mapping[str, Any]], schema: Schema, place: str) -> pa.RecordBatch:
-    """The columns of documents; a field that is missing is NULL. Raises ConnectorError E3273 for one of another type."""
+    """The columns of documents; a field that is missing is NULL. Raises ConnectorError E3283 for one of another type."""
     columns: list[pa.Array] = []
     for field in schema:
         convert = _reading(field.type)
@@ -123,7 +123,7 @@ def as_columns(documents: Sequence[Mapping[str, Any]], schema: Schema, place: st
             shown = error.value if isinstance(error, _Other) else error
             raise ConnectorError(
                 f"{place}: the field {field.name} of a document is no {field.type}: {repr(shown)[:_SHOWN]}",
-                code="E3273",
+                code="E3283",
                 hint="declare the column as the field is, or leave such documents out",
             ) from error
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))

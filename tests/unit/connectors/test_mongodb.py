@@ -176,7 +176,7 @@ def test_ids_of_keys(mongodb: MongoServer) -> None:
     for _ in range(2):
         MongoDocuments(keys).write([ChangelogBatch.of([pa.array([4, 5], pa.int32())], alone)])
     assert documents(mongodb, keys) == [{"_id": 4}, {"_id": 5}]
-    with pytest.raises(SqlEngineError, match=r"E3272.*a part of the key is NULL"):
+    with pytest.raises(SqlEngineError, match=r"E3282.*a part of the key is NULL"):
         MongoDocuments(one).write([ChangelogBatch.of([pa.array([None], pa.string()), pa.array([1], pa.int32())], own)])
 
 
@@ -232,7 +232,7 @@ def test_values_of_another_kind(mongodb: MongoServer, type_: Any, value: Any, re
     if read is not None:
         assert rows_of(table) == [(read,)]
         return
-    with pytest.raises(SqlEngineError, match=r"E3273.*the field v of a document is no"):
+    with pytest.raises(SqlEngineError, match=r"E3283.*the field v of a document is no"):
         rows_of(table)
 
 
