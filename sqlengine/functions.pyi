@@ -1036,6 +1036,30 @@ def pg_get_serial_sequence(character: Operand, character2: Operand, /) -> Expres
     SQL: PG_GET_SERIAL_SEQUENCE(<CHARACTER>, <CHARACTER>)
     """
 
+def pg_in_integer(numeric: Operand, integer: Operand, /) -> Expression:
+    """A whole number that an integer of so many bits holds; another one is an error.
+
+    SQL: PG_IN_INTEGER(<NUMERIC>, <INTEGER>)
+    """
+
+def pg_in_numeric(numeric: Operand, integer: Operand, integer2: Operand, /) -> Expression:
+    """A number that a numeric of so many digits, and so many behind the point, holds rounded; another one is an error.
+
+    SQL: PG_IN_NUMERIC(<NUMERIC>, <INTEGER>, <INTEGER>)
+    """
+
+def pg_in_real(approximate_numeric: Operand, /) -> Expression:
+    """A number that real holds; another one is an error.
+
+    SQL: PG_IN_REAL(<APPROXIMATE_NUMERIC>)
+    """
+
+def pg_in_text(character: Operand, integer: Operand, /) -> Expression:
+    """A text of at most so many characters, blanks at its end left out; a longer one is an error.
+
+    SQL: PG_IN_TEXT(<CHARACTER>, <INTEGER>)
+    """
+
 def pg_jsonb_array_length(variant: Operand, /) -> Expression:
     """The number of elements of an array.
 

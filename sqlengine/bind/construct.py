@@ -20,6 +20,7 @@ from runtime.expr.nullability import cast_type
 from runtime.expr.time_range import limits, out_of_range
 from runtime.expr.typing import comparison_type, explicit_cast, implicit_cast
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
+from sqlengine.bind.fitting import fitting
 from sqlengine.bind.operators import comparison, scalar_function
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.parse.literals import interval_unit
@@ -286,7 +287,7 @@ def _interval_of(number: Literal, target: DataType, span: Span | None) -> Expr:
 def assigned_text(functions: FunctionRegistry, text: Expr, wanted: DataType, span: Span | None) -> Expr | None:
     """A text as the value of a column that it writes, as PostgreSQL reads it; None where it writes none."""
     if wanted.is_character:
-        return cast_to(text, wanted)
+        return fitting(functions, text, wanted, span) or cast_to(text, wanted)
     if wanted.root is TypeRoot.VARIANT:
         return scalar_function(functions, "PARSE_JSON", [text, Literal(True, BOOLEAN.not_null())], span)
     if wanted.root is TypeRoot.TIMESTAMP_LTZ:
@@ -302,13 +303,19 @@ def _assigned(binder: ExpressionRules, tree: Assigned) -> Expr:
     """What UPDATE gives a column: without CAST only what INSERT takes, too."""
     written, wanted = tree.this, tree.args["to"].data_type
     untyped = isinstance(written, FunctionCall) and written.name == "PG_UNTYPED"
-    if untyped:
+    narrowing = isinstance(written, FunctionCall) and written.name == "PG_ASSIGNED"
+    if untyped or narrowing:
         (written,) = written.expressions
+    if untyped:
         if wanted.root is TypeRoot.ARRAY and isinstance(written, exp.Literal) and written.is_string:
             return cast_to(written_array(written, wanted), wanted)
     value = binder.bind(written)
     if untyped and value.type.is_character:
         found = assigned_text(binder.env.context.functions, value, wanted, span_of(written))
+        if found is not None:
+            return found
+    if narrowing:
+        found = fitting(binder.env.context.functions, value, wanted, span_of(written))
         if found is not None:
             return found
     if value.type.root is not TypeRoot.NULL and not implicit_cast(value.type.materialized(), wanted):

@@ -128,6 +128,8 @@ def _cell(cell: exp.Expr, table: CatalogTable, name: str, assigns: bool) -> exp.
         return cell.copy()
     else:
         given = cell.copy()
+        if not (isinstance(given, exp.Literal) and given.is_string):
+            given = FunctionCall(this="PG_ASSIGNED", expressions=[given])
     return _assigned(given, column.type, name)
 
 

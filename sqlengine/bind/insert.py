@@ -26,6 +26,7 @@ from runtime.spi.sink import SinkTable
 from sqlengine.bind.binder import bind_expression, source_query
 from sqlengine.bind.coerce import cast_to, with_types
 from sqlengine.bind.construct import assigned_text, cast_explicitly
+from sqlengine.bind.fitting import fitting
 from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
 from sqlengine.catalog.objects import (
@@ -101,7 +102,15 @@ def bind_insert(
     functions = context.functions if assigns else None
     given = {*(columns or (n for n, _ in target)), *static}
     plan = bind_insert_source(
-        query, target, table.path.name, columns, static, spans, functions, _defaults(table, given, context)
+        query,
+        target,
+        table.path.name,
+        columns,
+        static,
+        spans,
+        functions,
+        _defaults(table, given, context),
+        context.functions if statement.assigns else None,
     )
     span = statement.table.span
     return Sink(plan, sink, str(table.path), statement.overwrite, statement.on_conflict, span=span)
@@ -228,17 +237,19 @@ def bind_insert_source(
     spans: Sequence[Span | None] = (),
     assigning: FunctionRegistry | None = None,
     defaults: Mapping[str, Expr | None] | None = None,
+    narrowing: FunctionRegistry | None = None,
 ) -> LogicalNode:
     """The query's plan with its columns in the target's order and types. `columns`: target columns in the order of
     the query's columns, all but the static ones when empty. `spans`: where each column of the query is written.
     `assigning`: texts become what their columns are, as in PostgreSQL, by these functions. `defaults`: what columns are
     that the query does not fill, where that is not NULL; None for one that is numbered later.
+    `narrowing`: numbers and texts become narrower ones where they fit, as in PostgreSQL, by these functions.
     """
     static = static or {}
     places = list(spans) or [None] * len(query.names)
     known = [p for p in places if p is not None]
     whole = Span(min(p.start for p in known), max(p.end for p in known)) if known else None
-    insertion = _Insertion(query, target, table, static, assigning, defaults or {})
+    insertion = _Insertion(query, target, table, static, assigning, defaults or {}, narrowing)
     filled = list(columns) or [n for n, _ in target if n not in static]
     doubled = next((n for i, n in enumerate(filled) if n in filled[:i] or n in static), None)
     if doubled is not None:
@@ -286,6 +297,7 @@ class _Insertion:
     static: Mapping[str, Expr]
     assigning: FunctionRegistry | None = None
     defaults: Mapping[str, Expr | None] = field(default_factory=dict)
+    narrowing: FunctionRegistry | None = None
 
     def value(self, name: str, wanted: DataType, column: Column | None, span: Span | None) -> Expr:
         """What a column of the table gets: a constant of PARTITION, a column of the query, or NULL."""
@@ -308,6 +320,10 @@ class _Insertion:
         text = column.type.is_character and (not wanted.is_character or (wanted.is_uuid and not column.type.is_uuid))
         if self.assigning is not None and text:
             return self._assigned(self.assigning, name, column.ref(), wanted, span)
+        if self.narrowing is not None:
+            narrow = fitting(self.narrowing, column.ref(), wanted, span)
+            if narrow is not None:
+                return narrow
         if not implicit_cast(column.type.materialized(), wanted):
             raise self._mismatch(name, column.type, wanted, span)
         return cast_to(column.ref(), wanted)

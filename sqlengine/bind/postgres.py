@@ -29,6 +29,7 @@ from runtime.expr.nodes import Call, Case, Cast, Expr, Literal
 from runtime.expr.nullability import cast_type
 from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.construct import written_array
+from sqlengine.bind.fitting import fitting_number, rounded
 from sqlengine.bind.operators import comparison, conjunction, negation, scalar_call
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.bind.time_patterns import date_format_pattern
@@ -142,12 +143,17 @@ def _without(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Ex
     return scalar_call(binder, "PG_JSONB_WITHOUT", args, span)
 
 
+def _fitting(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """A number that becomes another one is rounded, and has to be in its range. The type is that of the second value."""
+    value, target = args
+    if not value.type.is_numeric:
+        return value
+    return fitting_number(binder.env.context.functions, value, target.type, span)
+
+
 def _rounded(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    """What becomes an integer is rounded: halves of numeric away from zero, those of double precision to even."""
-    (value,) = args
-    if value.type.root is _R.DECIMAL:
-        return scalar_call(binder, "ROUND", [value, Literal(0, _INT)], span)
-    return scalar_call(binder, "PG_ROUND_EVEN", [value], span) if value.type.is_approximate else value
+    """As views say it that earlier versions have kept: what becomes an integer is rounded, whatever its range."""
+    return rounded(binder.env.context.functions, args[0], span)
 
 
 _INT = DataType(_R.INT, nullable=False)
@@ -455,6 +461,7 @@ RULES: dict[str, _Rule] = {
     "PG_SUBTRACT": _subtract,
     "PG_CONCAT": _concat,
     "PG_CONCAT_ALL": _concat_all,
+    "PG_FITTING": _fitting,
     "PG_ROUNDED": _rounded,
     "PG_ROUND": _round,
     "PG_NUMERIC": _numeric,

@@ -24,6 +24,7 @@ from runtime.expr.rewrite import to_input_refs
 from runtime.expr.typing import implicit_cast
 from sqlengine.bind import bind_insert
 from sqlengine.bind.constants import ConstantColumn, constant_columns, constant_query
+from sqlengine.bind.fitting import always_fits
 from sqlengine.catalog.objects import CatalogTable, PhysicalColumn, is_numbered
 from sqlengine.database.binding import Binding
 from sqlengine.database.recovery import savepoint_named
@@ -97,7 +98,7 @@ def _direct(
             values = pa.nulls(len(found[0].values), field.type.arrow)
         elif _is_of(column.type, field.type):
             values = column.values
-        elif implicit_cast(column.type, field.type):
+        elif implicit_cast(column.type, field.type) and (not statement.assigns or always_fits(column.type, field.type)):
             converted = convert(column.values, column.type, field.type, time_zone)
             if converted.failed is not None:
                 return None

@@ -32,7 +32,7 @@ from sqlengine.parse.ddl_nodes import (
     Statement,
 )
 from sqlengine.parse.lexer import NUMBER, QUOTED, STRING, WORD, Token
-from sqlengine.parse.nodes import FunctionCall, ParameterMark, TypeSpec
+from sqlengine.parse.nodes import DefaultArg, FunctionCall, ParameterMark, TypeSpec
 from sqlengine.parse.postgres.connectors import ENCODES, FORMATS, INCLUDED, Encoding, Refusal, mapped
 from sqlengine.parse.statement_nodes import Insert
 from sqlengine.parse.statements import StatementGrammar
@@ -106,7 +106,7 @@ class DefinitionGrammar(StatementGrammar):
 
     def assignments(self) -> tuple[tuple[Name, ExpressionText], ...]:
         """Texts and parameters become what their columns are."""
-        return tuple((name, _untyped(value)) for name, value in super().assignments())
+        return tuple((name, _assigned(value)) for name, value in super().assignments())
 
     def create_table(self, *, temporary: bool, create: bool, replace: bool) -> CreateTable:
         self._included, self._defines, self._given, self._copied = [], True, {}, None
@@ -287,11 +287,13 @@ class DefinitionGrammar(StatementGrammar):
         return found
 
 
-def _untyped(value: ExpressionText) -> ExpressionText:
+def _assigned(value: ExpressionText) -> ExpressionText:
+    """A new value of a column: a text in quotes is read as its type, a number or text may become a narrower one."""
     tree = value.expression
-    if not (isinstance(tree, exp.Literal) and tree.is_string) and not isinstance(tree, ParameterMark):
+    if isinstance(tree, DefaultArg | exp.Connector):
         return value
-    made = FunctionCall(this="PG_UNTYPED", expressions=[tree])
+    untyped = (isinstance(tree, exp.Literal) and tree.is_string) or isinstance(tree, ParameterMark)
+    made = FunctionCall(this="PG_UNTYPED" if untyped else "PG_ASSIGNED", expressions=[tree])
     made.meta.update(tree.meta)
     return ExpressionText(made, value.text, value.span)
 

@@ -244,8 +244,8 @@ class PostgresGrammar(OperatorGrammar):
             value = self.place(operator_call("PG_INSTANT", value), start)
         elif literal and target.root in (TypeRoot.TIMESTAMP, TypeRoot.TIME):
             value = self.place(operator_call("PG_TIME_TEXT", value), start)
-        elif target.is_integer:
-            value = self.place(operator_call("PG_ROUNDED", value), start)
+        elif target.is_numeric and not literal:
+            value = self.place(operator_call("PG_FITTING", value, exp.Cast(this=exp.Null(), to=spec.copy())), start)
         elif target.is_character and not target.is_uuid and not literal:
             value = self.place(operator_call("PG_TEXT", value), start)
         return named(exp.Cast(this=value, to=spec), name, weak=weak)
