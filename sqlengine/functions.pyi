@@ -970,6 +970,12 @@ def percentile_disc(comparable: Operand, fraction: Operand, /) -> Expression:
     SQL: PERCENTILE_DISC(<COMPARABLE>, <FRACTION>)
     """
 
+def pg_acosh(double: Operand, /) -> Expression:
+    """The inverse hyperbolic cosine.
+
+    SQL: PG_ACOSH(<DOUBLE>)
+    """
+
 def pg_age(timestamp: Operand, timestamp2: Operand, /) -> Expression:
     """The time between two points in time in words: 4 years 1 mon 3 days 02:30:00.
 
@@ -982,10 +988,34 @@ def pg_age_part(character: Operand, timestamp: Operand, timestamp2: Operand, /) 
     SQL: PG_AGE_PART(<CHARACTER>, <TIMESTAMP>, <TIMESTAMP>)
     """
 
+def pg_array_positions(array: Operand, any: Operand, /) -> Expression:
+    """Where a value stands in the array, from 1.
+
+    SQL: PG_ARRAY_POSITIONS(array, value)
+    """
+
+def pg_array_replace(array: Operand, any: Operand, any2: Operand, /) -> Expression:
+    """The array with another value in the place of each element that equals one; NULL equals NULL.
+
+    SQL: PG_ARRAY_REPLACE(array, from, to)
+    """
+
+def pg_asinh(double: Operand, /) -> Expression:
+    """The inverse hyperbolic sine.
+
+    SQL: PG_ASINH(<DOUBLE>)
+    """
+
 def pg_at_time_zone(timestamp: Operand, string: Operand, /) -> Expression:
     """A timestamp as the instant at which the clocks of a zone show it; an instant as what they show.
 
     SQL: PG_AT_TIME_ZONE(time, zone)
+    """
+
+def pg_atanh(double: Operand, /) -> Expression:
+    """The inverse hyperbolic tangent.
+
+    SQL: PG_ATANH(<DOUBLE>)
     """
 
 def pg_bit_and(integer: Operand, integer2: Operand, /) -> Expression:
@@ -1028,6 +1058,18 @@ def pg_divide(numeric: Operand, numeric2: Operand, /) -> Expression:
     """The quotient of exact numbers with 16 digits behind the point, as PostgreSQL's numeric.
 
     SQL: PG_DIVIDE(a, b)
+    """
+
+def pg_factorial(integer: Operand, /) -> Expression:
+    """The product of all numbers from 1 on.
+
+    SQL: PG_FACTORIAL(<INTEGER>)
+    """
+
+def pg_gcd(integer: Operand, integer2: Operand, /) -> Expression:
+    """The greatest common divisor of two integers.
+
+    SQL: PG_GCD(a, b)
     """
 
 def pg_get_serial_sequence(character: Operand, character2: Operand, /) -> Expression:
@@ -1162,6 +1204,18 @@ def pg_jsonb_without_path(variant: Operand, array_string: Operand, /) -> Express
     SQL: PG_JSONB_WITHOUT_PATH(<VARIANT>, <ARRAY<STRING>>)
     """
 
+def pg_lcm(integer: Operand, integer2: Operand, /) -> Expression:
+    """The least common multiple of two integers.
+
+    SQL: PG_LCM(a, b)
+    """
+
+def pg_min_scale(decimal: Operand, /) -> Expression:
+    """How many digits behind the point a number needs.
+
+    SQL: PG_MIN_SCALE(<DECIMAL>)
+    """
+
 def pg_number_text(numeric: Operand, character: Operand, /) -> Expression:
     """A number by a pattern such as '999,990.00'.
 
@@ -1208,6 +1262,12 @@ def pg_timestamptz(character: Operand, /) -> Expression:
     """The text as a timestamp with time zone: at the offset that it ends with, else in the session's zone.
 
     SQL: PG_TIMESTAMPTZ(<CHARACTER>)
+    """
+
+def pg_trim_array(array: Operand, integer: Operand, /) -> Expression:
+    """The array without its last elements.
+
+    SQL: PG_TRIM_ARRAY(<ARRAY>, <INTEGER>)
     """
 
 def pi() -> Expression:

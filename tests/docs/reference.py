@@ -45,7 +45,10 @@ _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Vectors", (library.vector,)),
     ("JSON", (library.json_query, library.json_values)),
     ("Variants", (library.variant,)),
-    ("What the dialect of PostgreSQL is read as", (library.postgres, library.jsonb)),
+    (
+        "What the dialect of PostgreSQL is read as",
+        (library.postgres, library.postgres_numbers, library.postgres_arrays, library.jsonb),
+    ),
     ("Others", (library.auxiliary,)),
     ("Aggregates", (library.aggregate,)),
     ("Windows and OVER", (library.window,)),

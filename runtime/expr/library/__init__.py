@@ -23,6 +23,8 @@ from runtime.expr.library import (
     logical,
     math,
     postgres,
+    postgres_arrays,
+    postgres_numbers,
     randomness,
     regex,
     rounding,
@@ -79,6 +81,8 @@ _FAMILIES: tuple[Sequence[AnyFunction], ...] = (
     jsonb.FAMILY.functions,
     auxiliary.FAMILY.functions,
     postgres.FAMILY.functions,
+    postgres_numbers.FAMILY.functions,
+    postgres_arrays.FAMILY.functions,
     aggregate.FUNCTIONS,
     window.FUNCTIONS,
 )

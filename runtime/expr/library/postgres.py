@@ -9,7 +9,6 @@ from __future__ import annotations
 import zoneinfo
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Context, Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -45,7 +44,7 @@ else:
     _patterns = Room("runtime.expr.number_patterns")
     _time_patterns = Room("runtime.expr.time_patterns")
 
-__all__ = ["FAMILY"]
+__all__ = ["FAMILY", "wider"]
 
 FAMILY = Family("postgres")
 _R = TypeRoot
@@ -53,8 +52,6 @@ _MAX = 38
 _SCALE = 16
 _LEAST = 6
 _MINUTE = 60_000_000
-_INTEGERS = {16: "smallint", 32: "integer", 64: "bigint"}
-_WIDE = Context(prec=76)
 _DIGITS = {_R.TINYINT: 3, _R.SMALLINT: 5, _R.INT: 10, _R.BIGINT: 19}
 
 
@@ -92,110 +89,17 @@ def round_even(context: EvalContext, value: Value) -> Value:
     return pc.round(value, 0, "half_to_even")
 
 
-def _checked(values: pa.Array, wrong: pa.Array, what: str) -> pa.Array:
-    """The numbers as they are. Raises ExpressionError E2104 for the first that is wrong."""
-    wrong = pc.fill_null(wrong, False)
-    if pc.any(wrong).as_py():
-        raise ExpressionError(
-            f"{values.filter(wrong)[0].as_py()} is out of the range of {what}",
-            code="E2104",
-            hint="take a wider type, or leave such rows out with WHERE",
-        )
-    return values
-
-
-def _exact(values: pa.Array, scale: int) -> pa.Array:
-    """Exact numbers with as many digits behind the point at least, and room before it."""
-    return values.cast(pa.decimal256(76, max(scale, values.type.scale if pa.types.is_decimal(values.type) else 0)))
-
-
-@FAMILY.scalar(
-    "PG_IN_INTEGER",
-    [NUMERIC, INTEGER],
-    same(0),
-    "A whole number that an integer of so many bits holds; another one is an error.",
-    can_fail=True,
-)
-def in_integer(context: EvalContext, value: Value, bits: Value) -> Value:
-    def checked(values: pa.Array, size: int) -> pa.Array:
-        end = 1 << size - 1
-        if pa.types.is_floating(values.type):
-            # NaN is not within.
-            wrong = pc.invert(pc.and_(pc.greater_equal(values, -float(end)), pc.less(values, float(end))))
-        else:
-            numbers = _exact(values, 0)
-            least, most = (pa.scalar(Decimal(n), numbers.type) for n in (-end, end - 1))
-            wrong = pc.or_(pc.less(numbers, least), pc.greater(numbers, most))
-        return _checked(values, wrong, _INTEGERS.get(size, "tinyint"))
-
-    return per_constant(context, checked, value, bits)
-
-
-@FAMILY.scalar(
-    "PG_IN_NUMERIC",
-    [NUMERIC, INTEGER, INTEGER],
-    same(0),
-    "A number that a numeric of so many digits, and so many behind the point, holds rounded; another one is an error.",
-    can_fail=True,
-)
-def in_numeric(context: EvalContext, value: Value, precision: Value, scale: Value) -> Value:
-    def checked(values: pa.Array, digits: int, behind: int) -> pa.Array:
-        # The least number that is rounded to one with too many digits.
-        end = Decimal(10) ** (digits - behind) - Decimal(5).scaleb(-behind - 1)
-        if pa.types.is_floating(values.type):
-            wrong = pc.invert(pc.less(pc.abs(values), float(end)))
-        else:
-            numbers = _exact(values, behind + 1)
-            end = end.quantize(Decimal(1).scaleb(-numbers.type.scale), context=_WIDE)
-            wrong = pc.greater_equal(pc.abs(numbers), pa.scalar(end, numbers.type))
-        return _checked(values, wrong, f"numeric({digits}, {behind})")
-
-    return per_constant(context, checked, value, precision, scale)
-
-
-@FAMILY.scalar("PG_IN_REAL", [APPROX], same(0), "A number that real holds; another one is an error.", can_fail=True)
-def in_real(context: EvalContext, value: Value) -> Value:
-    values = as_array(value, 1 if isinstance(value, pa.Scalar) else context.num_rows)
-    infinite = pc.is_inf(values.cast(pa.float32(), safe=False))
-    _checked(values, pc.and_(infinite, pc.is_finite(values)), "real")
-    return value
-
-
-@FAMILY.scalar(
-    "PG_IN_TEXT",
-    [CHARACTER, INTEGER],
-    same(0),
-    "A text of at most so many characters, blanks at its end left out; a longer one is an error.",
-    can_fail=True,
-)
-def in_text(context: EvalContext, text: Value, length: Value) -> Value:
-    def checked(texts: pa.Array, most: int) -> pa.Array:
-        long = pc.fill_null(pc.greater(pc.utf8_length(texts), most), False)
-        if pc.any(long).as_py():
-            kept = pc.utf8_rtrim(texts.filter(long), " ")
-            kept = kept.filter(pc.greater(pc.utf8_length(kept), most))
-            if len(kept):
-                shown = kept[0].as_py()
-                raise ExpressionError(
-                    f"'{shown[:40]}{'..' if len(shown) > 40 else ''}' has {len(shown)} characters, and {most} is the most",
-                    code="E2105",
-                    hint="take a longer type, or cut it: LEFT(text, n)",
-                )
-        return texts
-
-    return per_constant(context, checked, text, length)
-
-
 def _bits(name: str, document: str, evaluate: Callable[[Value, Value], Value]) -> None:
     """Declares an operator over the bits of two integers, in the wider type."""
 
-    @FAMILY.special(name, _wider, document, form=("INTEGER", "INTEGER"), nulls=Nulls.STRICT, syntax=f"{name}(a, b)")
+    @FAMILY.special(name, wider, document, form=("INTEGER", "INTEGER"), nulls=Nulls.STRICT, syntax=f"{name}(a, b)")
     def operator(context: EvalContext, a: Value, b: Value) -> Value:
         wide = context.result_type.arrow
         return evaluate(pc.cast(a, wide), pc.cast(b, wide))
 
 
-def _wider(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
+def wider(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
+    """The types of two integers, and the wider one."""
     if len(types) != 2 or not all(t.is_integer or t.root is _R.NULL for t in types):
         return None
     root = max((t.root for t in types if t.is_integer), key=lambda r: _DIGITS[r], default=_R.INT)

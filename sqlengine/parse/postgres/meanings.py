@@ -25,7 +25,11 @@ __all__ = ["meaning", "refused_functions"]
 
 RENAMED = {
     name: f"PG_{name}"
-    for name in ("SUM", "AVG", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP")
+    for name in (
+        "SUM", "AVG", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP",
+        "GCD", "LCM", "FACTORIAL", "MIN_SCALE", "ASINH", "ACOSH", "ATANH",
+        "ARRAY_REPLACE", "ARRAY_POSITIONS", "TRIM_ARRAY",
+    )
 } | {
     "JSONB_EXTRACT_PATH": "PG_JSONB_EXTRACT_PATH", "JSONB_EXTRACT_PATH_TEXT": "PG_JSONB_EXTRACT_PATH_TEXT",
     "TO_JSONB": "PG_JSONB_OF", "TO_JSON": "PG_JSONB_OF",
@@ -40,6 +44,8 @@ RENAMED = {
     "PG_TYPEOF": "PG_TYPE_NAME",
 }  # fmt: skip
 """The same arguments under a name whose types, or whose NULLs, are PostgreSQL's."""
+
+_QUOTED = "COALESCE(CONCAT('''', REPLACE($1, '''', ''''''), ''''), 'NULL')"
 
 AS_EXPRESSIONS = {
     ("LOG", 1): "LOG10($1)",
@@ -87,7 +93,7 @@ AS_EXPRESSIONS = {
     "LPAD(CAST($3 AS STRING), 2, '0')), ' ', CONCAT_WS(':', LPAD(CAST($4 AS STRING), 2, '0'), "
     "LPAD(CAST($5 AS STRING), 2, '0'), PG_SECONDS_TEXT($6))) AS TIMESTAMP(6))",
     ("QUOTE_LITERAL", 1): "CONCAT('''', REPLACE($1, '''', ''''''), '''')",
-    ("QUOTE_NULLABLE", 1): "COALESCE(CONCAT('''', REPLACE($1, '''', ''''''), ''''), 'NULL')",
+    ("QUOTE_NULLABLE", 1): _QUOTED,
     ("DATE", 1): "CAST($1 AS DATE)",
     ("CURRENT_SCHEMA", 0): "CURRENT_DATABASE()",
     ("CURRENT_SCHEMAS", 1): "CASE WHEN $1 THEN ARRAY['pg_catalog', CURRENT_DATABASE()] ELSE ARRAY[CURRENT_DATABASE()] END",
@@ -270,7 +276,7 @@ def _concat_ws(call: FunctionCall) -> exp.Expr:
 
 
 def _format(call: FunctionCall) -> exp.Expr:
-    """FORMAT('.. %s ..', a): texts and values one after the other; NULL is nothing."""
+    """FORMAT('.. %s ..', a): texts and values one after the other; NULL is nothing, as `%L` the word."""
     form, *values = call.expressions or [exp.Null()]
     if not (isinstance(form, exp.Literal) and form.is_string):
         raise UnsupportedError(
@@ -284,11 +290,13 @@ def _format(call: FunctionCall) -> exp.Expr:
             parts.append(exp.Literal(this=piece, is_string=True))
         elif piece == "s" and rest:
             parts.append(rest.pop(0).copy())
+        elif piece == "L" and rest:
+            parts.append(_filled(_QUOTED, call, [FunctionCall(this="PG_TEXT", expressions=[rest.pop(0).copy()])]))
         else:
             raise UnsupportedError(
                 f"FORMAT does not take %{piece} here",
                 span=span_of(form),
-                hint="there are %s, with a value each, and %%",
+                hint="there are %s and %L, with a value each, and %%",
             )
     made = FunctionCall(this="PG_CONCAT_ALL", expressions=parts)
     made.meta.update(call.meta)

@@ -1,0 +1,108 @@
+"""Arrays of PostgreSQL: what Flink's functions of arrays have not.
+
+Source: PostgreSQL 15, "Array Functions and Operators".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.errors import ExpressionError
+from runtime.core.types import INT, DataType, TypeRoot, array
+from runtime.expr.columns import combine_valid, numbers, validity
+from runtime.expr.function import CallTypes, EvalContext, Nulls
+from runtime.expr.library.declare import ARRAY_, INTEGER, Family, same
+from runtime.expr.lists import built, by_row, item_codes, kept, parts_of
+from runtime.expr.typing import common_type, implicit_cast
+
+__all__ = ["FAMILY"]
+
+FAMILY = Family("postgres_arrays")
+_R = TypeRoot
+_Typed = tuple[tuple[DataType, ...], DataType]
+
+
+def _elements(types: CallTypes, values: int) -> DataType | None:
+    """The array's type, where further values can be its elements."""
+    if len(types) != 1 + values or types[0].root is not _R.ARRAY:
+        return None
+    element = types[0].children[0]
+    for value in types[1:]:
+        met = element if value.root is _R.NULL else common_type([element, value])
+        if met is None or not implicit_cast(element, met):
+            return None
+        element = met.with_nullable(True)
+    return array(element).with_nullable(types[0].nullable)
+
+
+def _replaced(types: CallTypes) -> _Typed | None:
+    whole = _elements(types, 2)
+    return None if whole is None else ((whole, whole.children[0], whole.children[0]), whole)
+
+
+@FAMILY.special(
+    "PG_ARRAY_REPLACE",
+    _replaced,
+    "The array with another value in the place of each element that equals one; NULL equals NULL.",
+    form=("ARRAY", "ANY", "ANY"),
+    nulls=Nulls.RULE,
+    syntax="PG_ARRAY_REPLACE(array, from, to)",
+)
+@by_row
+def array_replace(context: EvalContext, length: int, given: pa.Array, old: pa.Array, new: pa.Array) -> pa.Array:
+    parts = parts_of(given)
+    items = given.values.take(pa.array(parts.rows))
+    codes, wanted = item_codes([items, old])
+    parents = parts.parents()
+    place = np.where(codes == wanted[parents], len(items) + parents, np.arange(len(items)))
+    together = pa.concat_arrays([items, new.cast(items.type)]).take(pa.array(place))
+    return built(together, parts.lengths, parts.valid, context.result_type.arrow)
+
+
+def _positions(types: CallTypes) -> _Typed | None:
+    whole = _elements(types, 1)
+    if whole is None:
+        return None
+    return (whole, whole.children[0]), array(INT.not_null()).with_nullable(types[0].nullable)
+
+
+@FAMILY.special(
+    "PG_ARRAY_POSITIONS",
+    _positions,
+    "Where a value stands in the array, from 1.",
+    form=("ARRAY", "ANY"),
+    nulls=Nulls.RULE,
+    syntax="PG_ARRAY_POSITIONS(array, value)",
+)
+@by_row
+def array_positions(context: EvalContext, length: int, given: pa.Array, value: pa.Array) -> pa.Array:
+    parts = parts_of(given)
+    codes, wanted = item_codes([given.values.take(pa.array(parts.rows)), value])
+    places = pa.array((parts.within() + 1).astype(np.int32))
+    return kept(parts, places, codes == wanted[parts.parents()], context.result_type.arrow)
+
+
+@FAMILY.scalar("PG_TRIM_ARRAY", [ARRAY_, INTEGER], same(0), "The array without its last elements.", can_fail=True)
+@by_row
+def trim_array(context: EvalContext, length: int, given: pa.Array, count: pa.Array) -> pa.Array:
+    parts = parts_of(given)
+    less, valid = numbers(count, length)
+    less = np.broadcast_to(np.asarray(less, np.int64), (length,))
+    known = combine_valid(parts.valid, valid, validity(count))
+    wrong = (less < 0) | (less > parts.lengths)
+    if known is not None:
+        wrong = wrong & known
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ExpressionError(
+            f"an array of {int(parts.lengths[row])} cannot lose {int(less[row])} elements",
+            code="E2001",
+            hint="from 0 to the number of elements",
+        )
+    parents = parts.parents()
+    keep = parts.within() < (parts.lengths - less)[parents]
+    if known is not None:
+        keep &= known[parents]
+    found = kept(parts, given.values.take(pa.array(parts.rows)), keep, context.result_type.arrow)
+    return found if known is None else built(found.values, np.diff(found.offsets.to_numpy()), known, found.type)
