@@ -269,14 +269,15 @@ class _Gauges:
 
     def end(self) -> None:
         """The name is free again."""
-        with _lock:
-            _names[self._application].discard(self._name)
-        for name in self._gauges:
-            try:
+        try:
+            for name in self._gauges:
                 self._registry.remove(name)
-            except Exception:
-                # The session has ended, and its figures with it.
-                return
+        except Exception:
+            # The session has ended, and its figures with it.
+            return
+        finally:
+            with _lock:
+                _names[self._application].discard(self._name)
 
 
 def _now() -> str:

@@ -329,13 +329,15 @@ def test_sequences_are_in_the_catalogue(client: psycopg.Connection) -> None:
     assert client.execute("SELECT nextval('orders_no'::regclass), currval('orders_no'), lastval()").fetchall() == [
         (6, 6, 6)
     ]
-    asked = "SELECT sequencename, data_type, start_value, max_value, cycle, last_value FROM pg_sequences ORDER BY 1"
+    asked = "SELECT sequencename, data_type, start_value, max_value, cycle, last_value FROM pg_sequences "
+    asked += "WHERE sequencename IN ('numbered_id_seq', 'orders_no', 'owned') ORDER BY 1"
     assert client.execute(asked).fetchall() == [
         ("numbered_id_seq", "int4", 1, 2147483647, False, 1),
         ("orders_no", "int8", 5, 90, True, 6),
         ("owned", "int8", 1, 9223372036854775807, False, None),
     ]
-    asked = "SELECT sequence_name, data_type, maximum_value FROM information_schema.sequences ORDER BY 1"
+    asked = "SELECT sequence_name, data_type, maximum_value FROM information_schema.sequences "
+    asked += "WHERE sequence_name IN ('orders_no', 'owned') ORDER BY 1"
     assert client.execute(asked).fetchall() == [
         ("orders_no", "bigint", "90"),
         ("owned", "bigint", "9223372036854775807"),

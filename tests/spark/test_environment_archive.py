@@ -92,7 +92,6 @@ def test_what_cannot_be_packed_is_told(tmp_path: Path) -> None:
         spark_package_command(str(tmp_path / "engine.zip"), packages=["pandas"])
 
 
-@pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.skipif("SPARK_MATRIX" not in os.environ, reason="four JVMs, and an archive of 130 MB: make spark-matrix")
 def test_executors_need_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
