@@ -8,7 +8,7 @@ from sqlengine.catalog.catalog import TableMaker
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
-from sqlengine.statements.queries import insert_query
+from sqlengine.statements.tables import insert_query
 
 __all__ = ["create_foreign_table"]
 

@@ -76,14 +76,17 @@ __all__ = [
     "FORCE_RECOMPILE",
     "Inserts",
     "Kept",
+    "LAST_SHOWS",
     "Writing",
     "flush",
     "insert",
-    "insert_query",
     "run_query",
     "run_writing",
     "statement_set",
 ]
+
+LAST_SHOWS = "DEDUPLICATE"
+"""What ON CONFLICT DOES where the last of several rows with one key shows."""
 
 DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
 
@@ -242,7 +245,9 @@ class Inserts:
             return Kept(self.text, {})
         # CREATE TABLE AS: the table is there when it goes on.
         ((statement, table),) = self.inserts
-        return Kept(f"INSERT INTO {'.'.join(map(_create_text.quoted, table.path.parts))} {statement.query.text}", {})
+        clash = f" ON CONFLICT DO {LAST_SHOWS}" if statement.on_conflict == LAST_SHOWS else ""
+        path = ".".join(map(_create_text.quoted, table.path.parts))
+        return Kept(f"INSERT INTO {path} {statement.query.text}{clash}", {})
 
 
 def insert(statement: st.Insert, session: Session, *, again: str = "") -> Result:
@@ -295,21 +300,6 @@ def statement_set(statement: st.StatementSet, session: Session, *, again: str = 
             "the statement set is empty", code="E1606", span=statement.span, hint="put INSERT statements before END"
         )
     return run_writing(Inserts(inserts, statement.text), session, again)
-
-
-def insert_query(
-    session: Session, table: CatalogTable, query: st.QueryText, text: str, *, replaces: bool = False
-) -> Result:
-    """Fill a new table with a query's rows (CREATE TABLE AS). `replaces`: they take the place of those that are in its
-    files."""
-    names = tuple(st.Name(f, query.span) for f in _query_names(session, query))
-    name = st.ObjectName((table.path.catalog, table.path.database, table.path.name), query.span)
-    insert = st.Insert(name, query, names, overwrite=replaces, text=text, replaces=replaces)
-    return run_writing(Inserts([(insert, table)], text), session)
-
-
-def _query_names(session: Session, query: st.QueryText) -> tuple[str, ...]:
-    return plan_query(session, query.query).schema.names
 
 
 def target_table(session: Session, statement: st.Insert) -> CatalogTable:

@@ -48,8 +48,8 @@ from sqlengine.options.database import FOLLOW
 from sqlengine.options.memory_tables import check_memory_table
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.statements.planning import check_declaration, query_schema
-from sqlengine.statements.queries import insert_query
+from sqlengine.statements.planning import check_declaration, plan_query, query_schema
+from sqlengine.statements.queries import LAST_SHOWS, Inserts, run_writing
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
@@ -80,6 +80,7 @@ __all__ = [
     "described_table",
     "drop_table",
     "get_table",
+    "insert_query",
     "sequences_follow",
 ]
 
@@ -99,7 +100,11 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
         with session.views.making(_filling.Filling(table.path)), session.filling(table):
             replaces = statement.replace and _takes_over_files(table, session)
             with _following(session) if statement.follows else nullcontext():
-                result = insert_query(session, table, statement.query, statement.text, replaces=replaces)
+                # A sink shows for each key what came last, as RisingWave's does.
+                last_shows = statement.follows and bool(table.primary_key)
+                result = insert_query(
+                    session, table, statement.query, statement.text, replaces=replaces, last_shows=last_shows
+                )
     else:
         session.database.forget_rows(table.storage)
         if table.connector is None:
@@ -108,6 +113,28 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
     if table.connector is None and table.options:
         _view_options.keep_history(table, session)
     return result
+
+
+def insert_query(
+    session: Session,
+    table: CatalogTable,
+    query: st.QueryText,
+    text: str,
+    *,
+    replaces: bool = False,
+    last_shows: bool = False,
+) -> Result:
+    """Fill a new table with a query's rows (CREATE TABLE AS). `replaces`: they take the place of those that are in its
+    files. `last_shows`: of rows with one primary key the last one shows, whatever the key of the query is."""
+    names = tuple(st.Name(f, query.span) for f in _query_names(session, query))
+    name = st.ObjectName((table.path.catalog, table.path.database, table.path.name), query.span)
+    clash = LAST_SHOWS if last_shows else None
+    insert = st.Insert(name, query, names, overwrite=replaces, text=text, replaces=replaces, on_conflict=clash)
+    return run_writing(Inserts([(insert, table)], text), session)
+
+
+def _query_names(session: Session, query: st.QueryText) -> tuple[str, ...]:
+    return plan_query(session, query.query).schema.names
 
 
 @contextmanager

@@ -145,3 +145,25 @@ def test_a_database_in_memory_has_its_views_followed_until_it_ends() -> None:
         t_env.execute_sql(JOB)
         assert written("o") == Counter({(1, 6): 1, (2, 2): 1})
     assert written("k") == Counter({(1, 6): 1, (2, 2): 1})
+
+
+def test_a_sink_with_a_key_shows_what_came_last_for_each() -> None:
+    """Whether or not the key is one of the view's query, and when the database is opened again."""
+    with opened(TABLE, SUMS, FIRST, "CREATE MATERIALIZED VIEW large AS SELECT w, n FROM t WHERE n > 0") as t_env:
+        t_env.execute_sql("SET 'sqlengine.sql.dialect' = 'postgres'")
+        for name, view in (("k", "sums"), ("l", "large")):
+            options = f"connector = 'filesystem', path = '{name}', format = 'debezium-json', primary_key = 'w'"
+            t_env.execute_sql(f"CREATE SINK {name} FROM {view} WITH ({options})")
+        t_env.execute_sql("INSERT INTO t VALUES (1, 5)")
+    with opened("INSERT INTO t VALUES (2, 7), (3, 3)") as t_env:
+        for name, view in (("k", "sums"), ("l", "large")):
+            while not {1, 2, 3} <= set(last(name)) or last(name)[2] not in (7, 9):
+                assert not rows(t_env, "SELECT job, error FROM system.jobs WHERE status = 'FAILED'"), view
+    assert last("k") == {1: 6, 2: 9, 3: 3} and last("l") == {1: 5, 2: 7, 3: 3}
+
+
+def last(name: str) -> dict[int, int]:
+    """What came last for each key."""
+    lines = [line for path in sorted(Path(name).glob("part-*")) for line in path.read_text().splitlines()]
+    found = [change["after"] for change in map(json.loads, lines) if change["after"] is not None]
+    return {row["w"]: next(iter(v for k, v in row.items() if k != "w")) for row in found}
