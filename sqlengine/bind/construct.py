@@ -20,7 +20,6 @@ from runtime.expr.nullability import cast_type
 from runtime.expr.time_range import limits, out_of_range
 from runtime.expr.typing import comparison_type, explicit_cast, implicit_cast
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
-from sqlengine.bind.fitting import fitting
 from sqlengine.bind.operators import comparison, scalar_function
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.parse.literals import interval_unit
@@ -29,8 +28,10 @@ from sqlengine.parse.spans import span_of
 
 if TYPE_CHECKING:
     import sqlengine.bind.array_texts as _array_texts
+    import sqlengine.bind.fitting as _fits
 else:
     _array_texts = Room("sqlengine.bind.array_texts")
+    _fits = Room("sqlengine.bind.fitting")
 
 __all__ = ["CONSTRUCTS", "assigned_text", "cast_explicitly", "get_field", "row_of", "written_array"]
 
@@ -287,7 +288,7 @@ def _interval_of(number: Literal, target: DataType, span: Span | None) -> Expr:
 def assigned_text(functions: FunctionRegistry, text: Expr, wanted: DataType, span: Span | None) -> Expr | None:
     """A text as the value of a column that it writes, as PostgreSQL reads it; None where it writes none."""
     if wanted.is_character:
-        return fitting(functions, text, wanted, span) or cast_to(text, wanted)
+        return _fits.fitting(functions, text, wanted, span) or cast_to(text, wanted)
     if wanted.root is TypeRoot.VARIANT:
         return scalar_function(functions, "PARSE_JSON", [text, Literal(True, BOOLEAN.not_null())], span)
     if wanted.root is TypeRoot.TIMESTAMP_LTZ:
@@ -315,7 +316,7 @@ def _assigned(binder: ExpressionRules, tree: Assigned) -> Expr:
         if found is not None:
             return found
     if narrowing:
-        found = fitting(binder.env.context.functions, value, wanted, span_of(written))
+        found = _fits.fitting(binder.env.context.functions, value, wanted, span_of(written))
         if found is not None:
             return found
     if value.type.root is not TypeRoot.NULL and not implicit_cast(value.type.materialized(), wanted):

@@ -26,7 +26,6 @@ from runtime.spi.sink import SinkTable
 from sqlengine.bind.binder import bind_expression, source_query
 from sqlengine.bind.coerce import cast_to, with_types
 from sqlengine.bind.construct import assigned_text, cast_explicitly
-from sqlengine.bind.fitting import fitting
 from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
 from sqlengine.catalog.objects import (
@@ -44,8 +43,10 @@ from sqlengine.parse.statement_nodes import Insert
 
 if TYPE_CHECKING:
     import sqlengine.bind.defaults as _default_values
+    import sqlengine.bind.fitting as _fits
 else:
     _default_values = Room("sqlengine.bind.defaults")
+    _fits = Room("sqlengine.bind.fitting")
 
 __all__ = ["bind_insert", "bind_insert_source", "insert_columns", "partition_values"]
 
@@ -321,7 +322,7 @@ class _Insertion:
         if self.assigning is not None and text:
             return self._assigned(self.assigning, name, column.ref(), wanted, span)
         if self.narrowing is not None:
-            narrow = fitting(self.narrowing, column.ref(), wanted, span)
+            narrow = _fits.fitting(self.narrowing, column.ref(), wanted, span)
             if narrow is not None:
                 return narrow
         if not implicit_cast(column.type.materialized(), wanted):

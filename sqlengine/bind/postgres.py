@@ -7,10 +7,12 @@ functions that are here; most of them stay no function of their own in a plan.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from runtime.core.errors import Span, TypeMismatchError, UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.types import (
     BIGINT,
     INTERVAL_SECOND,
@@ -29,11 +31,15 @@ from runtime.expr.nodes import Call, Case, Cast, Expr, Literal
 from runtime.expr.nullability import cast_type
 from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.construct import written_array
-from sqlengine.bind.fitting import fitting_number, rounded
 from sqlengine.bind.operators import comparison, conjunction, negation, scalar_call
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.bind.time_patterns import date_format_pattern
 from sqlengine.parse.nodes import FunctionCall
+
+if TYPE_CHECKING:
+    import sqlengine.bind.fitting as _fits
+else:
+    _fits = Room("sqlengine.bind.fitting")
 
 __all__ = ["RULES", "column_or"]
 
@@ -146,14 +152,8 @@ def _without(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Ex
 def _fitting(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     """A number that becomes another one is rounded, and has to be in its range. The type is that of the second value."""
     value, target = args
-    if not value.type.is_numeric:
-        return value
-    return fitting_number(binder.env.context.functions, value, target.type, span)
-
-
-def _rounded(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    """As views say it that earlier versions have kept: what becomes an integer is rounded, whatever its range."""
-    return rounded(binder.env.context.functions, args[0], span)
+    functions = binder.env.context.functions
+    return _fits.fitting_number(functions, value, target.type, span) if value.type.is_numeric else value
 
 
 _INT = DataType(_R.INT, nullable=False)
@@ -462,7 +462,8 @@ RULES: dict[str, _Rule] = {
     "PG_CONCAT": _concat,
     "PG_CONCAT_ALL": _concat_all,
     "PG_FITTING": _fitting,
-    "PG_ROUNDED": _rounded,
+    # As views say it that earlier versions have kept.
+    "PG_ROUNDED": lambda binder, args, span: _fits.rounded(binder.env.context.functions, args[0], span),
     "PG_ROUND": _round,
     "PG_NUMERIC": _numeric,
     "PG_POINT": _point,

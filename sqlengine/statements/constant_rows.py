@@ -24,7 +24,6 @@ from runtime.expr.rewrite import to_input_refs
 from runtime.expr.typing import implicit_cast
 from sqlengine.bind import bind_insert
 from sqlengine.bind.constants import ConstantColumn, constant_columns, constant_query
-from sqlengine.bind.fitting import always_fits
 from sqlengine.catalog.objects import CatalogTable, PhysicalColumn, is_numbered
 from sqlengine.database.binding import Binding
 from sqlengine.database.recovery import savepoint_named
@@ -34,8 +33,10 @@ from sqlengine.parse.constant_rows import ConstantRows, only_constants
 from sqlengine.verify.options import VERIFY
 
 if TYPE_CHECKING:
+    import sqlengine.bind.fitting as _fits
     import sqlengine.statements.row_numbers as _row_numbers
 else:
+    _fits = Room("sqlengine.bind.fitting")
     _row_numbers = Room("sqlengine.statements.row_numbers")
 
 __all__ = ["constant_rows", "needs_job"]
@@ -98,7 +99,9 @@ def _direct(
             values = pa.nulls(len(found[0].values), field.type.arrow)
         elif _is_of(column.type, field.type):
             values = column.values
-        elif implicit_cast(column.type, field.type) and (not statement.assigns or always_fits(column.type, field.type)):
+        elif implicit_cast(column.type, field.type) and (
+            not statement.assigns or _fits.always_fits(column.type, field.type)
+        ):
             converted = convert(column.values, column.type, field.type, time_zone)
             if converted.failed is not None:
                 return None
