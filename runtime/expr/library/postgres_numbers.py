@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from runtime.core.errors import ExpressionError
 from runtime.core.types import DOUBLE, INT, TypeRoot, decimal
 from runtime.expr.columns import as_array, combine_valid, from_numpy, numbers
+from runtime.expr.digits import as_decimal
 from runtime.expr.distinct import map_distinct, per_constant
 from runtime.expr.function import ArgumentType, EvalContext, Nulls, Value
 from runtime.expr.library.declare import APPROX, CHARACTER, DOUBLE_, INTEGER, NUMERIC, Family, same
@@ -25,11 +26,14 @@ from runtime.expr.library.postgres import wider
 __all__ = ["FAMILY"]
 
 FAMILY = Family("postgres_numbers")
-_INTEGERS = {16: "smallint", 32: "integer", 64: "bigint"}
+_INTEGERS = {8: "tinyint", 16: "smallint", 32: "integer", 64: "bigint"}
 _WIDE = Context(prec=76)
+_MAX = 38
 _LARGEST_FACTORIAL = 33
 """The factorial of the next number has more than 38 digits."""
-_DECIMAL = ArgumentType("DECIMAL", lambda t: t.root in (TypeRoot.DECIMAL, TypeRoot.NULL), lambda t: t)
+_DECIMAL = ArgumentType(
+    "DECIMAL", lambda t: t.root is TypeRoot.DECIMAL, lambda t: as_decimal(t) if t.is_integer else None
+)
 
 
 def _checked(values: pa.Array, wrong: pa.Array, what: str) -> pa.Array:
@@ -58,6 +62,8 @@ def _exact(values: pa.Array, scale: int) -> pa.Array:
 )
 def in_integer(context: EvalContext, value: Value, bits: Value) -> Value:
     def checked(values: pa.Array, size: int) -> pa.Array:
+        if size not in _INTEGERS:
+            raise ExpressionError(f"no integer has {size} bits", code="E2001", hint="8, 16, 32 or 64")
         end = 1 << size - 1
         if pa.types.is_floating(values.type):
             # NaN is not within.
@@ -66,7 +72,7 @@ def in_integer(context: EvalContext, value: Value, bits: Value) -> Value:
             numbers = _exact(values, 0)
             least, most = (pa.scalar(Decimal(n), numbers.type) for n in (-end, end - 1))
             wrong = pc.or_(pc.less(numbers, least), pc.greater(numbers, most))
-        return _checked(values, wrong, _INTEGERS.get(size, "tinyint"))
+        return _checked(values, wrong, _INTEGERS[size])
 
     return per_constant(context, checked, value, bits)
 
@@ -80,6 +86,12 @@ def in_integer(context: EvalContext, value: Value, bits: Value) -> Value:
 )
 def in_numeric(context: EvalContext, value: Value, precision: Value, scale: Value) -> Value:
     def checked(values: pa.Array, digits: int, behind: int) -> pa.Array:
+        if not 0 <= behind <= digits <= _MAX or not digits:
+            raise ExpressionError(
+                f"there is no numeric({digits}, {behind})",
+                code="E2001",
+                hint=f"from 1 to {_MAX} digits, 0 or more behind the point",
+            )
         # The least number that is rounded to one with too many digits.
         end = Decimal(10) ** (digits - behind) - Decimal(5).scaleb(-behind - 1)
         if pa.types.is_floating(values.type):
@@ -143,7 +155,7 @@ def _divisors(name: str, document: str, compute: Callable[..., Any]) -> None:
         if wrong.any():
             one, other = (np.broadcast_to(side, wrong.shape)[wrong][0] for side in given)
             raise ExpressionError(
-                f"{name.removeprefix('PG_')} of {one} and {other} is out of the range of {_INTEGERS.get(size, 'tinyint')}",
+                f"{name.removeprefix('PG_')} of {one} and {other} is out of the range of {_INTEGERS[size]}",
                 code="E2104",
                 hint="take a wider type: CAST(.. AS BIGINT)",
             )

@@ -196,6 +196,7 @@ def test_synchronous_inserts_end_when_stopped(t_env: TableEnvironment) -> None:
 
 
 def test_closing_stops_everything(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     t_env = TableEnvironment.create()
     t_env.execute_script(TICKS + "; CREATE TABLE out (v INT) WITH ('connector' = 'blackhole')")
     jobs = [t_env.execute_sql("INSERT INTO out SELECT v FROM ticks").job for _ in range(2)]
@@ -205,7 +206,8 @@ def test_closing_stops_everything(tmp_path: Path) -> None:
     t_env.close()
     t_env.close()
     assert [job.status for job in jobs] == ["CANCELED", "CANCELED"]
-    assert not [t.name for t in threading.enumerate() if t.name == "materialized views" or t.name.startswith("job-")]
+    begun = {t.name for t in threading.enumerate() if t not in before}
+    assert not [name for name in begun if name == "materialized views" or name.startswith("job-")]
     assert all(row.kind in ("-U", "+U", "+I") for row in reading)  # it ends
 
 
