@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.core import retries
 from tests.servers.kafka import kafka
 from tests.servers.mariadb import mariadb, mariadb_server
 from tests.servers.mongodb import mongodb, mongodb_server
@@ -58,6 +59,12 @@ def s3_endpoint() -> Iterator[str]:
     """The address of a server that speaks S3, started when a test first asks for it."""
     with s3_server() as endpoint:
         yield endpoint
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is tried again at once."""
+    monkeypatch.setattr(retries, "rest", lambda seconds: None)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ names was never sent.
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
@@ -105,7 +104,7 @@ class StagedWriter(Generic[T]):
         commits: EpochCommits[T],
         *,
         retries: Retries = _RETRIES,
-        pause: Callable[[float], object] = time.sleep,
+        pause: Callable[[float], object] | None = None,
     ) -> None:
         self._name = name
         self._log = connector_log(type(commits).__module__)
@@ -215,7 +214,7 @@ class CommittingWriter(StagedWriter[Iterable[ChangelogBatch]]):
         *,
         most: int = 1 << 30,
         retries: Retries = _RETRIES,
-        pause: Callable[[float], object] = time.sleep,
+        pause: Callable[[float], object] | None = None,
     ) -> None:
         super().__init__(name, _Spooled(name, names, most), commits, retries=retries, pause=pause)
 

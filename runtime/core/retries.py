@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from runtime.core.cancellation import look
 
-__all__ = ["Retries", "retried"]
+__all__ = ["Retries", "rest", "retried"]
 
 T = TypeVar("T")
 
@@ -39,11 +39,16 @@ class Retries:
             seconds = min(2 * seconds, self.most)
 
 
+def rest(seconds: float) -> None:
+    """What passes between two calls."""
+    time.sleep(seconds)
+
+
 def retried(
     call: Callable[[], T],
     retries: Retries,
     passing: type[Exception] | tuple[type[Exception], ...],
-    pause: Callable[[float], object] = time.sleep,
+    pause: Callable[[float], object] | None = None,
     told: Callable[[Exception, float], object] | None = None,
 ) -> T:
     """What a call gives. When it raises an error that may pass it is called again; the last error is raised. Between the
@@ -55,6 +60,6 @@ def retried(
             look()
             if told is not None:
                 told(error, seconds)
-            pause(seconds)
+            (pause or rest)(seconds)
             look()
     return call()

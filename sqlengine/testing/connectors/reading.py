@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -50,7 +51,7 @@ def changes_of(batch: ChangelogBatch) -> list[Change]:
 def drain(reader: SourceReader, max_rows: int = 1000) -> list[Change]:
     """All changes that a bounded reader has left."""
     found: list[Change] = []
-    until = time.monotonic() + _PATIENCE
+    until, nothing = time.monotonic() + _PATIENCE, threading.Event()
     while time.monotonic() < until:
         if reader.finished:
             return found
@@ -60,7 +61,7 @@ def drain(reader: SourceReader, max_rows: int = 1000) -> list[Change]:
             found += changes_of(batch)
         elif not reader.finished:
             # What reads in the background may have the interpreter.
-            time.sleep(0.0005)
+            nothing.wait(0.0005)
     raise AssertionError(f"the reader has not ended within {_PATIENCE:.0f} s")
 
 

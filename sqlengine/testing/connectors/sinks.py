@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from runtime.core import retries
 from runtime.core.errors import UnavailableError
 from sqlengine.testing.connectors.jobs import Faults, JobOfEpochs, SinkCase, Steps, killed_at_each_step
 
@@ -40,6 +41,11 @@ class SinkContract:
     def error() -> Exception:
         """What a step raises when the other side does not answer."""
         return _away()
+
+    @pytest.fixture(autouse=True)
+    def no_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What fails is tried again at once."""
+        monkeypatch.setattr(retries, "rest", lambda seconds: None)
 
     @pytest.fixture
     def make(self) -> Callable[[random.Random], SinkCase]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import INT, STRING
 from sqlengine.testing.connectors import SinkCase, SinkContract, end, every_value, rows_of
 
-__all__ = ["SCHEMA", "SinkTests", "UpsertContract", "changes", "inserts", "shown"]
+__all__ = ["SCHEMA", "SinkTests", "UpsertContract", "changes", "inserts", "shown", "some_upserts"]
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
 
@@ -37,38 +37,41 @@ def shown(database: Any, table: Any) -> list[Any]:
     return sorted(database.rows(f"SELECT id, name FROM {table.name}"), key=repr)
 
 
+def some_upserts(
+    rng: random.Random, values: Sequence[str | None] = ()
+) -> tuple[list[ChangelogBatch], Callable[[int], list[Any]]]:
+    """Three epochs in which keys come, change and go, and what is there after so many of them. `values`: come up, too."""
+    rows: dict[int, str | None] = {}
+    epochs: list[ChangelogBatch] = []
+    states: list[dict[int, str | None]] = [{}]
+    for epoch in range(3):
+        found: list[tuple[int, int, str | None]] = []
+        for change in range((8, 3, 20)[epoch]):
+            key, value = rng.randrange(6), rng.choice([*values, f"{epoch} {change}"])
+            if key not in rows:
+                found.append((INSERT, key, value))
+            elif rng.random() < 0.5:
+                found += [(UPDATE_BEFORE, key, rows[key]), (UPDATE_AFTER, key, value)]
+            else:
+                found.append((DELETE, key, None))
+                del rows[key]
+                continue
+            rows[key] = value
+        epochs.append(changes(*found))
+        states.append(dict(rows))
+    return epochs, lambda n: sorted(states[n].items(), key=repr)
+
+
 class UpsertContract(SinkContract):
     """Keys come again, change and go. A subclass has a fixture `database`."""
 
     created: ClassVar[Callable[..., Any]]
 
     @pytest.fixture
-    def make(self, database: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[random.Random], SinkCase]:
-        monkeypatch.setattr("time.sleep", lambda seconds: None)
-
+    def make(self, database: Any) -> Callable[[random.Random], SinkCase]:
         def case(rng: random.Random) -> SinkCase:
             table = type(self).created(database, SCHEMA, ("id",))
-            rows: dict[int, str] = {}
-            epochs: list[ChangelogBatch] = []
-            states: list[dict[int, str]] = [{}]
-            for epoch in range(3):
-                found: list[tuple[int, int, str | None]] = []
-                for change in range((8, 3, 20)[epoch]):
-                    key, value = rng.randrange(6), f"{epoch} {change}"
-                    if key not in rows:
-                        found.append((INSERT, key, value))
-                    elif rng.random() < 0.5:
-                        found += [(UPDATE_BEFORE, key, rows[key]), (UPDATE_AFTER, key, value)]
-                    else:
-                        found.append((DELETE, key, None))
-                        del rows[key]
-                        continue
-                    rows[key] = value
-                epochs.append(changes(*found))
-                states.append(dict(rows))
-            return SinkCase(
-                table, lambda: shown(database, table), epochs, lambda n: sorted(states[n].items(), key=repr)
-            )
+            return SinkCase(table, lambda: shown(database, table), *some_upserts(rng))
 
         return case
 

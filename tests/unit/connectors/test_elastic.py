@@ -34,8 +34,7 @@ TYPES = ("int", "bigint", "double", "boolean", "string", "date", "decimal", "tim
 
 
 @pytest.fixture(params=["elasticsearch", "opensearch"])
-def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+def there(request: pytest.FixtureRequest, no_pauses: None) -> Iterator[Cluster]:
     with cluster(request.param) as found:
         yield found
 
@@ -150,8 +149,7 @@ class TestWithoutKey(SinkContract):
 
 
 @pytest.fixture
-def elastic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+def elastic(no_pauses: None) -> Iterator[Cluster]:
     with cluster() as found:
         yield found
 

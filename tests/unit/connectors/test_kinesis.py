@@ -264,8 +264,9 @@ def test_keys_of_partitions(stream: KinesisStream, by: tuple[str, ...], options:
         assert len({key for key, _ in found}) == (1 if options else 2)
 
 
-def test_what_was_not_taken_is_sent_again(stream: KinesisStream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+def test_what_was_not_taken_is_sent_again(
+    stream: KinesisStream, monkeypatch: pytest.MonkeyPatch, no_pauses: None
+) -> None:
     records = KinesisRecords(table_of(stream, writes=True, **{"sink.batch.max-size": "3"}))
     records.write([batch((0, "first"))])
     client = client_of(table_of(stream).address)

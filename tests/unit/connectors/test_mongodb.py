@@ -29,6 +29,7 @@ from runtime.spi.registry import TableRequest
 from sqlengine import TableEnvironment
 from sqlengine.testing.connectors import SinkCase, SinkContract, SourceContract, rows_of, some_epochs
 from tests.servers.mongodb import MongoServer
+from tests.unit.connectors.database_sinks import some_upserts
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
 TYPES = (
@@ -108,9 +109,7 @@ class TestSink(SinkContract):
     seeds = 1
 
     @pytest.fixture
-    def make(self, mongodb: MongoServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[random.Random], SinkCase]:
-        monkeypatch.setattr("time.sleep", lambda seconds: None)
-
+    def make(self, mongodb: MongoServer) -> Callable[[random.Random], SinkCase]:
         def case(rng: random.Random) -> SinkCase:
             table = table_of(mongodb, SCHEMA, ())
 
@@ -118,6 +117,26 @@ class TestSink(SinkContract):
                 return sorted(((d["id"], d["name"]) for d in documents(mongodb, table)), key=repr)
 
             return SinkCase(table, visible, *some_epochs(rng, SCHEMA, 3))
+
+        return case
+
+
+class TestUpserts(SinkContract):
+    """Keys come again, change and go."""
+
+    connectors = ("mongodb",)
+    steps = ((MongoCommits, "_write_rows"),)
+    seeds = 1
+
+    @pytest.fixture
+    def make(self, mongodb: MongoServer) -> Callable[[random.Random], SinkCase]:
+        def case(rng: random.Random) -> SinkCase:
+            table = table_of(mongodb, SCHEMA, ("id",))
+
+            def visible() -> list[tuple[Any, ...]]:
+                return sorted(((d["_id"], d["name"]) for d in documents(mongodb, table)), key=repr)
+
+            return SinkCase(table, visible, *some_upserts(rng))
 
         return case
 

@@ -87,9 +87,7 @@ class TestSink(SinkContract):
     seeds = 2
 
     @pytest.fixture
-    def make(self, nats: NatsServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[random.Random], SinkCase]:
-        monkeypatch.setattr("time.sleep", lambda seconds: None)
-
+    def make(self, nats: NatsServer) -> Callable[[random.Random], SinkCase]:
         def case(rng: random.Random) -> SinkCase:
             table = table_of(nats)
             return SinkCase(table, lambda: sorted(rows_of(table), key=repr), *some_epochs(rng, SCHEMA, 3))

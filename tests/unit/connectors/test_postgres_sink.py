@@ -25,9 +25,7 @@ class TestInserts(SinkContract):
     seeds = 2
 
     @pytest.fixture
-    def make(self, postgres: PostgresDatabase, monkeypatch: pytest.MonkeyPatch) -> Callable[[random.Random], SinkCase]:
-        monkeypatch.setattr("time.sleep", lambda seconds: None)
-
+    def make(self, postgres: PostgresDatabase) -> Callable[[random.Random], SinkCase]:
         def case(rng: random.Random) -> SinkCase:
             table = created(postgres, SCHEMA)
             return SinkCase(table, lambda: shown(postgres, table), *some_epochs(rng, SCHEMA, 3))

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,15 +17,15 @@ from connectors.options import TableOptions
 from connectors.redis.address import ADDRESS_OPTIONS, read_address
 from connectors.redis.commits import RedisCommits, RedisTransactions
 from connectors.redis.table import RedisTable
-from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.changelog import INSERT, ChangelogBatch
 from runtime.core.errors import ConnectorError, FencedError, SqlEngineError
 from runtime.core.schema import Schema
 from runtime.core.types import INT, STRING
 from sqlengine import TableEnvironment
 from sqlengine.testing.connectors import SinkCase, SinkContract, SourceContract, every_value, rows_of, some_epochs
 from tests.servers.redis import PASSWORD, RedisServer, hashes
+from tests.unit.connectors.database_sinks import SCHEMA, changes, some_upserts
 
-SCHEMA = Schema.of(("id", INT), ("name", STRING))
 TYPES = (
     "tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "bytes", "date", "decimal", "timestamp",
     "timestamp_ltz",
@@ -48,12 +47,6 @@ def table_of(server: RedisServer, schema: Schema = SCHEMA, **more: Any) -> Redis
 
 def stream_of(server: RedisServer, schema: Schema = SCHEMA, **more: Any) -> RedisTable:
     return table_of(server, schema, stream=f"{server.prefix}s{next(_numbers)}", primary_key=(), **more)
-
-
-def changes(*rows: tuple[int, int, str | None]) -> ChangelogBatch:
-    kinds = np.array([kind for kind, _, _ in rows], np.int8)
-    columns = [pa.array([r[1] for r in rows], pa.int32()), pa.array([r[2] for r in rows], pa.string())]
-    return ChangelogBatch.of(columns, SCHEMA, kinds)
 
 
 def written(table: RedisTable, *batches: ChangelogBatch) -> RedisTable:
@@ -96,9 +89,7 @@ class TestEntries(SinkContract):
     seeds = 2
 
     @pytest.fixture
-    def make(self, redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[random.Random], SinkCase]:
-        monkeypatch.setattr("time.sleep", lambda seconds: None)
-
+    def make(self, redis: RedisServer) -> Callable[[random.Random], SinkCase]:
         def case(rng: random.Random) -> SinkCase:
             table = stream_of(redis)
             return SinkCase(table, lambda: sorted(rows_of(table), key=repr), *some_epochs(rng, SCHEMA, 3))
@@ -114,36 +105,16 @@ class TestHashes(SinkContract):
     seeds = 2
 
     @pytest.fixture
-    def make(self, redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[random.Random], SinkCase]:
-        monkeypatch.setattr("time.sleep", lambda seconds: None)
-
+    def make(self, redis: RedisServer) -> Callable[[random.Random], SinkCase]:
         def case(rng: random.Random) -> SinkCase:
             table = table_of(redis)
-            rows: dict[int, str | None] = {}
-            epochs: list[ChangelogBatch] = []
-            states: list[dict[int, str | None]] = [{}]
-            for epoch in range(3):
-                found: list[tuple[int, int, str | None]] = []
-                for change in range((8, 3, 20)[epoch]):
-                    key, value = rng.randrange(6), rng.choice([None, "", f"{epoch} {change}"])
-                    if key not in rows:
-                        found.append((INSERT, key, value))
-                    elif rng.random() < 0.5:
-                        found += [(UPDATE_BEFORE, key, rows[key]), (UPDATE_AFTER, key, value)]
-                    else:
-                        found.append((DELETE, key, None))
-                        del rows[key]
-                        continue
-                    rows[key] = value
-                epochs.append(changes(*found))
-                states.append(dict(rows))
 
             def shown() -> list[Any]:
                 found = hashes(redis, table.prefix)
                 assert all(key == row["id"] for key, row in found.items())
                 return sorted(((int(key), row.get("name")) for key, row in found.items()), key=repr)
 
-            return SinkCase(table, shown, epochs, lambda n: sorted(states[n].items(), key=repr))
+            return SinkCase(table, shown, *some_upserts(rng, (None, "")))
 
         return case
 

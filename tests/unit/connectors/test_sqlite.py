@@ -96,11 +96,7 @@ class TestSink(SinkContract):
     seeds = 2
 
     @pytest.fixture(params=[(), ("id",)], ids=["inserts", "upserts"])
-    def make(
-        self, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-    ) -> Callable[[random.Random], SinkCase]:
-        monkeypatch.setattr("time.sleep", lambda seconds: None)
-
+    def make(self, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[random.Random], SinkCase]:
         def case(rng: random.Random) -> SinkCase:
             table = created(tmp_path, SCHEMA, request.param)
             return SinkCase(
