@@ -106,24 +106,8 @@ class RejectedRows:
         text, facts = "%s: %d rows rejected by %s so far: %s", {"operator": operator, "reason": reason, "rows": now}
         _log.write(level, text, job, now, operator, reason, job=job, **facts)
 
-    def add(
-        self,
-        job: str,
-        operator: str,
-        reason: str,
-        text: pa.Array,
-        watermark: int | None,
-        event_time: pa.Array | None,
-        time_zone: str = "UTC",
-        errors: pa.Array | None = None,
-    ) -> None:
-        """Keep rows given as text; `event_time` is a timestamp array of the same length, `watermark` in its terms."""
-        self.keep(
-            job, operator, reason, rejected_rows(job, operator, reason, text, watermark, event_time, time_zone, errors)
-        )
-
     def keep(self, job: str, operator: str, reason: str, rows: pa.RecordBatch) -> None:
-        """The same of rows with the columns of `REJECTED_SCHEMA`."""
+        """Keep rows with the columns of `REJECTED_SCHEMA`."""
         with self._lock:
             self._count(job, operator, reason, rows.num_rows)
             room = self.room
@@ -170,7 +154,8 @@ def rejected_rows(
     time_zone: str = "UTC",
     errors: pa.Array | None = None,
 ) -> pa.RecordBatch:
-    """Rows as `REJECTED_SCHEMA` has them, of what `RejectedRows.add` takes."""
+    """Rows given as text, with the columns of `REJECTED_SCHEMA`; `event_time` is a timestamp array of the same length,
+    `watermark` in its terms."""
     count = len(text)
     kind = REJECTED_SCHEMA.arrow.types[3]
     local = event_time is None or event_time.type.tz is None
@@ -270,20 +255,16 @@ class JobRejections:
 
     def reject(self, rejected: Rejected) -> None:
         operator, reason, rows, watermark, event_time, errors = rejected
-        if self._all is not None:
-            text = _as_text(rows)
-            self._take(operator, reason, text, watermark, event_time, errors)
-            return
         room = self._rows.room
-        if rows.num_rows > room:
+        if self._all is None and rows.num_rows > room:
             # Only what can be kept is worth writing out.
             self._rows.count(self.job, operator, reason, rows.num_rows - room)
             rows, event_time = rows.slice(0, room), None if event_time is None else event_time.slice(0, room)
             errors = None if errors is None else errors.slice(0, room)
         if rows.num_rows:
-            self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self.time_zone, errors)
+            self._keep(operator, reason, _as_text(rows), watermark, event_time, errors)
 
-    def _take(
+    def _keep(
         self,
         operator: str,
         reason: str,
@@ -292,10 +273,9 @@ class JobRejections:
         event_time: pa.Array | None = None,
         errors: pa.Array | None = None,
     ) -> None:
-        """Rows of which none may be lost."""
-        assert self._all is not None
         rows = rejected_rows(self.job, operator, reason, text, watermark, event_time, self.time_zone, errors)
-        self._all(rows)
+        if self._all is not None:
+            self._all(rows)
         self._rows.keep(self.job, operator, reason, rows)
 
     def reject_raw(self, source: str, refused: Refused) -> None:
@@ -306,10 +286,7 @@ class JobRejections:
             if isinstance(row, SkippedInput):
                 self._rows.leave_out(row.raw)
         for reason, texts in by_reason.items():
-            if self._all is not None:
-                self._take(source, reason, pa.array(texts, pa.string()))
-                continue
-            self._rows.add(self.job, source, reason, pa.array(texts, pa.string()), None, None)
+            self._keep(source, reason, pa.array(texts, pa.string()))
         for reason, count in refused.more:
             self._rows.count(self.job, source, reason, count)
 
