@@ -6,26 +6,19 @@ from abc import ABC, abstractmethod
 
 import pyarrow as pa
 
-from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
+from runtime.core.changelog import ChangelogBatch
+from runtime.spi.source import EndingInserts
 from runtime.spi.statistics import TableStatistics
 
 __all__ = ["FixedRows", "FixedRowsReader"]
 
 
-class FixedRows(ABC):
+class FixedRows(EndingInserts, ABC):
     """A table of such rows: it ends, and has insertions alone."""
 
     @property
     @abstractmethod
     def num_rows(self) -> int: ...
-
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
 
     def statistics(self) -> TableStatistics:
         return TableStatistics(rows=float(self.num_rows), counted=True)

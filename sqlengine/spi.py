@@ -163,7 +163,7 @@ from runtime.spi.reader import (
 )
 from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry, TableRequest, check_options
 from runtime.spi.sink import Delivery, SinkTable
-from runtime.spi.source import SourceTable, Split
+from runtime.spi.source import EndingInserts, SourceTable, Split
 from runtime.spi.statistics import ColumnStatistics, TableStatistics
 from runtime.spi.writer import (
     AtomicWriter,
@@ -296,6 +296,7 @@ __all__ = [
     "SinkWriter",
     "SkippedInput",
     "SourceReader",
+    "EndingInserts",
     "SourceTable",
     "Split",
     "StoredColumns",

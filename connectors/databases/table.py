@@ -24,7 +24,7 @@ from runtime.expr.nodes import Expr
 from runtime.spi.abilities import AskedAggregate
 from runtime.spi.reader import ReadContext
 from runtime.spi.sink import Delivery
-from runtime.spi.source import Split
+from runtime.spi.source import EndingInserts, Split
 from runtime.spi.statistics import TableStatistics
 from runtime.spi.writer import SinkWriter
 
@@ -32,7 +32,7 @@ __all__ = ["DatabaseTable"]
 
 
 @dataclass(frozen=True)
-class DatabaseTable:
+class DatabaseTable(EndingInserts):
     """A table that opens nothing by itself.
 
     Attributes:
@@ -81,14 +81,6 @@ class DatabaseTable:
         """Where rows are written in a transaction."""
 
     # --- what is read
-
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
 
     def statistics(self) -> TableStatistics:
         """Plans are made without them when the system does not answer."""

@@ -18,7 +18,7 @@ from connectors.formats.held import check_held
 from connectors.kit import predicates
 from connectors.kit.aggregates import Aggregation, as_aggregation, check_fits, question
 from connectors.options import TableOptions, physical_part
-from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FormatError
 from runtime.core.options import text_option
 from runtime.core.rooms import Room
@@ -29,7 +29,7 @@ from runtime.expr.time_range import OUT_OF_YEARS, has_times_outside
 from runtime.spi.abilities import AskedAggregate
 from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.source import Split
+from runtime.spi.source import EndingInserts, Split
 from runtime.spi.statistics import TableStatistics
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _BATCH = 65_536
 
 
 @dataclass(frozen=True)
-class DuckdbTable:
+class DuckdbTable(EndingInserts):
     """One table. `limit`: the most rows that are read; `conditions`: what they must be; `aggregation`: what is asked for
     instead of them."""
 
@@ -58,14 +58,6 @@ class DuckdbTable:
     limit: int | None = None
     conditions: tuple[predicates.Condition, ...] = ()
     aggregation: Aggregation | None = None
-
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
 
     def statistics(self) -> TableStatistics:
         if self.aggregation is not None:

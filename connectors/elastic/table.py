@@ -28,8 +28,7 @@ from runtime.spi.format import Format
 from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.sink import Delivery
-from runtime.spi.source import Split
-from runtime.spi.statistics import TableStatistics
+from runtime.spi.source import EndingInserts, Split
 from runtime.spi.writer import SinkWriter
 
 __all__ = ["ELASTICSEARCH_7", "OPENSEARCH_TABLES", "OPTIONS", "ElasticTable"]
@@ -65,7 +64,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True)
-class ElasticTable:
+class ElasticTable(EndingInserts):
     """Documents of an index, or of indices of one pattern. It opens nothing by itself.
 
     Attributes:
@@ -103,17 +102,6 @@ class ElasticTable:
         return {**described, "options": {"hosts": str(self.cluster), "index": str(self.index)}}
 
     # --- what is read
-
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    def statistics(self) -> TableStatistics:
-        return TableStatistics()
 
     def splits(self) -> list[Split]:
         """Raises UnsupportedError E1643 for an index with columns in its name."""

@@ -28,8 +28,7 @@ from runtime.expr.nodes import Expr
 from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.sink import Delivery
-from runtime.spi.source import Split
-from runtime.spi.statistics import TableStatistics
+from runtime.spi.source import EndingInserts, Split
 from runtime.spi.writer import SinkWriter
 
 __all__ = ["MONGODB", "OPTIONS", "MongoTable"]
@@ -56,7 +55,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True)
-class MongoTable:
+class MongoTable(EndingInserts):
     """A collection. It opens nothing by itself.
 
     Attributes:
@@ -86,17 +85,6 @@ class MongoTable:
         return described | ({"filters": [c.sql for c in self.conditions]} if self.conditions else {})
 
     # --- what is read
-
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    def statistics(self) -> TableStatistics:
-        return TableStatistics()
 
     def splits(self) -> list[Split]:
         return [Split("documents")]

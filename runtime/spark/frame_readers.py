@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, SparkError
 from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
@@ -22,7 +22,7 @@ from runtime.core.wakeup import nobody
 from runtime.spark.chunks import Chunk, chunks_of, rows_of
 from runtime.spark.session import reached
 from runtime.spi.reader import ReadContext
-from runtime.spi.source import Split
+from runtime.spi.source import EndingInserts, Split
 from runtime.spi.statistics import TableStatistics
 from runtime.tasks.versions import StateFolder
 
@@ -133,7 +133,7 @@ class FrameReader:
 
 
 @dataclass(frozen=True)
-class FiledFrame:
+class FiledFrame(EndingInserts):
     """A batch DataFrame whose rows are in files: what tasks read of it."""
 
     rows: RowsOf
@@ -143,14 +143,6 @@ class FiledFrame:
     @property
     def schema(self) -> Schema:
         return self.rows.schema
-
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
 
     def statistics(self) -> TableStatistics:
         return TableStatistics(self._starts[-1], counted=True)

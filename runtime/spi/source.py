@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from runtime.core.changelog import ChangelogMode
+from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.schema import Schema
 from runtime.spi.reader import ReadContext, SourceReader
 from runtime.spi.statistics import TableStatistics
 
-__all__ = ["SourceTable", "Split"]
+__all__ = ["EndingInserts", "SourceTable", "Split"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +66,19 @@ class SourceTable(Protocol):
         options that decide which rows are read, and how: when they change, a job keeps its state, but its result is no
         longer exact."""
         ...
+
+
+class EndingInserts:
+    """What the sources say whose input ends and has nothing but insertions: a base for a `SourceTable`."""
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return APPEND
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def statistics(self) -> TableStatistics:
+        """Nothing is known."""
+        return TableStatistics()

@@ -16,7 +16,6 @@ from planner.rule import RuleContext
 from planner.trace import Trace
 from planner.traits.changes import ordered_by_time
 from planner.traits.context import DELTA_JOIN, TraitContext
-from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
@@ -27,8 +26,7 @@ from runtime.plan.parts import Alignment
 from runtime.plan.walk import walk
 from runtime.spi.reader import ReadContext, SourceReader
 from runtime.spi.sink import SinkTable
-from runtime.spi.source import Split
-from runtime.spi.statistics import TableStatistics
+from runtime.spi.source import EndingInserts, Split
 from sqlengine.bind import BoundQuery, bind_insert, bind_query
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
@@ -423,21 +421,10 @@ class _DeclaredBinding(Binding):
 
 
 @dataclass(frozen=True)
-class _DeclaredSource:
+class _DeclaredSource(EndingInserts):
     """The columns of a table that nobody reads."""
 
     schema: Schema
-
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    def statistics(self) -> TableStatistics:
-        return TableStatistics()
 
     def splits(self) -> list[Split]:
         return []
