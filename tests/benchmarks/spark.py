@@ -95,32 +95,40 @@ def told(name: str, seconds: list[float], rows: int) -> None:
     print(f"{name:40s} {rate:12,.0f} rows/s   " + " ".join(f"{s:.2f}" for s in seconds), flush=True)
 
 
+def timed_epochs(t_env: TableEnvironment, insert: str) -> list[float]:
+    """Seconds of each epoch of an INSERT."""
+    seconds: list[float] = []
+    last = [time.perf_counter()]
+
+    def on_epoch(job: Job) -> None:
+        now = time.perf_counter()
+        seconds.append(now - last[0])
+        last[0] = now
+
+    def on_job(job: Job) -> None:
+        job.on_epoch = on_epoch
+
+    t_env.session.on_job = on_job
+    last[0] = time.perf_counter()
+    t_env.execute_sql(insert).wait()
+    return seconds
+
+
+def from_files(t_env: TableEnvironment, tables: dict[str, Path], query: str) -> str:
+    """Declare tables over files, and one that keeps nothing: the INSERT of a query into that."""
+    for table, path in tables.items():
+        where = f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'parquet'"
+        t_env.execute_sql(f"CREATE TABLE {table} ({COLUMNS}) WITH ({where})")
+    columns = t_env.sql_query(query).schema
+    types = ", ".join(f"c{i} {f.type.materialized().with_nullable(True)}" for i, f in enumerate(columns))
+    t_env.execute_sql(f"CREATE TABLE out ({types}) WITH ('connector' = 'blackhole')")
+    return f"INSERT INTO out {query}"
+
+
 def ours(name: str, spark: Any, tables: dict[str, Path], query: str, epoch: int, **options: str) -> None:
     """Runs a query on Spark, or embedded when there is no session; an epoch has so many rows of each table."""
-    seconds: list[float] = []
     with TableEnvironment.create({"sqlengine.epoch.max-rows": str(epoch), **options}, spark=spark) as t_env:
-        for table, path in tables.items():
-            t_env.execute_sql(
-                f"CREATE TABLE {table} ({COLUMNS}) WITH ('connector' = 'filesystem', 'path' = '{path}', "
-                f"'format' = 'parquet') "
-            )
-        columns = t_env.sql_query(query).schema
-        types = ", ".join(f"c{i} {f.type.materialized().with_nullable(True)}" for i, f in enumerate(columns))
-        t_env.execute_sql(f"CREATE TABLE out ({types}) WITH ('connector' = 'blackhole')")
-        last = [time.perf_counter()]
-
-        def on_epoch(job: Job) -> None:
-            now = time.perf_counter()
-            seconds.append(now - last[0])
-            last[0] = now
-
-        def on_job(job: Job) -> None:
-            job.on_epoch = on_epoch
-
-        t_env.session.on_job = on_job
-        last[0] = time.perf_counter()
-        t_env.execute_sql(f"INSERT INTO out {query}").wait()
-    told(name, seconds, epoch * len(tables))
+        told(name, timed_epochs(t_env, from_files(t_env, tables, query)), epoch * len(tables))
 
 
 def theirs(name: str, frame: Any, mode: str, epoch: int) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -24,11 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from runtime.local.job import Job
 from runtime.spark.session import spark_session
 from sqlengine import TableEnvironment
 from tests.benchmarks.latency import measure
-from tests.benchmarks.spark import COLUMNS, stream, write
+from tests.benchmarks.spark import COLUMNS, stream, timed_epochs, write
 from tests.spark.standalone import standalone
 
 SMALL, LARGE, KEYS, RATE = 2_000, 460_000, 100_000, 20_000
@@ -37,7 +35,6 @@ QUERY = "INSERT INTO out SELECT k, COUNT(*), SUM(v), MAX(v) FROM t GROUP BY k"
 
 def epochs(spark: Any, folder: Path, rows: int, checkpoints: str, **options: str) -> list[float]:
     """Seconds of each epoch."""
-    found: list[float] = []
     given = {
         "parallelism.default": "2",
         "sqlengine.epoch.max-rows": str(rows),
@@ -50,20 +47,7 @@ def epochs(spark: Any, folder: Path, rows: int, checkpoints: str, **options: str
             f"CREATE TABLE t ({COLUMNS}) WITH ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'parquet')"
         )
         t_env.execute_sql("CREATE TABLE out (k BIGINT, n BIGINT, v BIGINT, m BIGINT) WITH ('connector' = 'blackhole')")
-        last = [0.0]
-
-        def on_epoch(job: Job) -> None:
-            now = time.perf_counter()
-            found.append(now - last[0])
-            last[0] = now
-
-        def on_job(job: Job) -> None:
-            job.on_epoch = on_epoch
-
-        t_env.session.on_job = on_job
-        last[0] = time.perf_counter()
-        t_env.execute_sql(QUERY).wait()
-    return found
+        return timed_epochs(t_env, QUERY)
 
 
 def theirs(spark: Any, folder: Path) -> list[float]:

@@ -21,19 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from runtime.local.job import Job
 from runtime.spark.session import spark_session
 from sqlengine import TableEnvironment
 from tests.benchmarks.spark import (
-    COLUMNS,
     JOIN,
     ROCKSDB,
     SCHEMA,
     TOTALS,
     WINDOWS,
     by_program,
+    from_files,
     joined,
     stream,
+    timed_epochs,
     totals,
     windowed,
     write,
@@ -66,7 +66,6 @@ def prepare(folder: Path) -> None:
 
 def ours(spark: Any, query: str, tables: dict[str, Path], options: dict[str, str], checkpoints: Path) -> float:
     """Rows a second."""
-    seconds: list[float] = []
     given = {
         "parallelism.default": "2",
         "sqlengine.epoch.max-rows": str(ROWS // len(tables)),
@@ -75,26 +74,7 @@ def ours(spark: Any, query: str, tables: dict[str, Path], options: dict[str, str
         **options,
     }
     with TableEnvironment.create(given, spark=spark if options else None) as t_env:
-        for table, path in tables.items():
-            where = f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'parquet'"
-            t_env.execute_sql(f"CREATE TABLE {table} ({COLUMNS}) WITH ({where})")
-        types = ", ".join(
-            f"c{i} {f.type.materialized().with_nullable(True)}" for i, f in enumerate(t_env.sql_query(query).schema)
-        )
-        t_env.execute_sql(f"CREATE TABLE out ({types}) WITH ('connector' = 'blackhole')")
-        last = [time.perf_counter()]
-
-        def on_epoch(job: Job) -> None:
-            now = time.perf_counter()
-            seconds.append(now - last[0])
-            last[0] = now
-
-        def on_job(job: Job) -> None:
-            job.on_epoch = on_epoch
-
-        t_env.session.on_job = on_job
-        last[0] = time.perf_counter()
-        t_env.execute_sql(f"INSERT INTO out {query}").wait()
+        seconds = timed_epochs(t_env, from_files(t_env, tables, query))
     return ROWS * (FILES - 1) / sum(seconds[1:])
 
 
