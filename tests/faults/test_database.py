@@ -324,7 +324,6 @@ def _killed(program: str, folder: Path, most: int) -> tuple[list[int], list[tupl
     return [int(count) for count in counts], [(int(writer), int(number)) for writer, number in told]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 def test_twenty_sessions_that_are_killed_lose_nothing_that_they_were_told(tmp_path: Path) -> None:
     """Each session writes epochs of two tables: what it was told is there, and one more at most, whole."""
     rng = random.Random(FIRST_SEED)
@@ -344,7 +343,6 @@ def test_twenty_sessions_that_are_killed_lose_nothing_that_they_were_told(tmp_pa
             assert {r["w"]: r["c"] for r in views} == {w: n for w, n in enumerate(told) if n}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 def test_twenty_writers_of_a_log_are_killed(tmp_path: Path) -> None:
     """Of each writer all epochs that it was told are safe are there, and one more at most."""
     rng = random.Random(FIRST_SEED)

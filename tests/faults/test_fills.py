@@ -114,7 +114,6 @@ def _check(t_env: TableEnvironment) -> None:
         assert _rows(t_env, f"SELECT * FROM {name}") == answer, (name, defined)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 def test_fills_of_a_process_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(FIRST_SEED)
     monkeypatch.chdir(tmp_path)

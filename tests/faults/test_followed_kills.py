@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,7 +90,6 @@ def _held(t_env: TableEnvironment, query: str) -> Counter[tuple[object, ...]]:
     return Counter(tuple(row.values()) for row in t_env.execute_sql(query).to_arrow().to_pylist())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 def test_sinks_have_what_views_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: WarmProcess) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in").mkdir()

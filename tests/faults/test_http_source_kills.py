@@ -9,11 +9,8 @@ from __future__ import annotations
 import json
 import random
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
-
-import pytest
 
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
@@ -21,8 +18,6 @@ from tests.servers.web import Reply, Request, web_server
 
 KILLED_SOURCES = ("http",)
 """Connectors of which the tests here prove something."""
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
-
 _PAGE = 25
 _PAGES_OF_A_KILL = 24
 

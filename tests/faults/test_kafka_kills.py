@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,6 @@ from tests.faults.processes import WarmProcess
 
 KILLED_SINKS = ("kafka", "upsert-kafka")
 """Connectors of which the tests here prove something."""
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-
 ROWS = 300 * (KILLS + 2)
 
 

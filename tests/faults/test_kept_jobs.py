@@ -65,7 +65,6 @@ def _counted(t_env: TableEnvironment) -> int:
     return int(rows[0]["c"]) if rows else 0
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 def test_a_job_whose_process_is_killed_counts_each_row_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

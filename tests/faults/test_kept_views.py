@@ -82,7 +82,6 @@ def _rows(t_env: TableEnvironment, query: str) -> list[str]:
     return sorted(map(repr, t_env.execute_sql(query).to_arrow().to_pylist()))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 def test_views_of_a_process_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(FIRST_SEED)
     monkeypatch.chdir(tmp_path)

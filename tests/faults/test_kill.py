@@ -21,8 +21,6 @@ from tests.faults.jobs import JOBS, FaultJob
 from tests.faults.nexmark_jobs import nexmark_jobs
 from tests.faults.processes import ProcessJob, WarmProcess
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-
 EVENTS = 3000 if KILLS <= MANY_KILLS else 20_000
 ROUNDS = 10
 EPOCHS = 40 if KILLS <= MANY_KILLS else 150

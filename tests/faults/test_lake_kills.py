@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from sqlengine import TableEnvironment
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 MOST = KILLS if KILLS > 2 else 1
 """The libraries of lakes take long to load."""

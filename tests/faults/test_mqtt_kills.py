@@ -13,15 +13,11 @@ import sys
 import threading
 from pathlib import Path
 
-import pytest
-
 from connectors.kit.journal import opened_journal
 from connectors.mqtt.session import kept_messages
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.servers.mosquitto import PASSWORD, MosquittoServer
 from tests.servers.waiting import until
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 KILLED_SOURCES = ("mqtt",)
 AT_ONCE = 150

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import time
 from pathlib import Path
-
-import pytest
 
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
@@ -20,8 +17,6 @@ from tests.servers.mariadb import PASSWORD, MariaDatabase
 
 KILLED_SOURCES = ("mysql-cdc",)
 """Connectors of which the tests here prove something."""
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-
 _PATIENCE = 60.0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from sqlengine import TableEnvironment
 from tests.faults.conftest import FIRST_SEED
 from tests.faults.pairs import SYSTEMS, PairTable, fresh_names
 from tests.faults.processes import WarmProcess
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 WANTED = int(os.environ.get("PAIR_KILLS", "2"))
 OF_A_PAIR = 5

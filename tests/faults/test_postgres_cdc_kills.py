@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
@@ -22,8 +20,6 @@ from tests.servers.postgres import PostgresDatabase
 
 KILLED_SOURCES = ("postgres-cdc",)
 """Connectors of which the tests here prove something."""
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-
 _PATIENCE = 60.0
 
 

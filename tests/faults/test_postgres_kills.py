@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 from pathlib import Path
-
-import pytest
 
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.processes import WarmProcess
 from tests.servers.postgres import PostgresDatabase
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 
 ROWS = 400 * (KILLS + 2)
 

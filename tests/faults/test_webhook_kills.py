@@ -15,8 +15,6 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from connectors.http.client import Client, Way
 from runtime.core.errors import UnavailableError
 from sqlengine import TableEnvironment
@@ -24,8 +22,6 @@ from tests.faults.conftest import FIRST_SEED, KILLS
 
 KILLED_SOURCES = ("webhook",)
 """Connectors of which the tests here prove something."""
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-
 _PROGRAM = """
 import sys
 from sqlengine import TableEnvironment
