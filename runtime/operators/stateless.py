@@ -40,7 +40,7 @@ class ValuesOperator(Operator):
             return None
         self._done = True
         columns = len(self._node.schema)
-        # In the order in which they are written, which is the one in which numbers are given.
+        # Row by row: numbers of sequences are given in the order in which cells are written. Large VALUES are no expressions.
         cells = [cell for row in self._node.rows for cell in row]
         one = pa.RecordBatch.from_arrays([pa.array([True])], names=["one"])
         values = Evaluator(cells, self._context.functions).evaluate(

@@ -16,11 +16,17 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.core.logs import Log
 from runtime.core.metrics import Sample
+from runtime.core.rooms import Room
 from runtime.local.job_metrics import EPOCH_SECONDS, EPOCHS, SINK_ROWS, SOURCE_ROWS, STATUS
+
+if TYPE_CHECKING:
+    import py4j.protocol as _py4j
+else:
+    _py4j = Room("py4j.protocol")
 
 __all__ = ["Shown"]
 
@@ -272,7 +278,7 @@ class _Gauges:
         try:
             for name in self._gauges:
                 self._registry.remove(name)
-        except Exception:
+        except _py4j.Py4JError:
             # The session has ended, and its figures with it.
             return
         finally:

@@ -143,6 +143,12 @@ def told_by(spark: Any, path: str) -> str:
 @pytest.mark.parametrize("mode", ["continuous", "per-epoch"])
 def test_spark_shows_epochs_by_name_and_our_figures(spark: Any, mode: str) -> None:
     context = spark.sparkContext
+
+    def jobs() -> dict[int, str]:
+        found = json.loads(told_by(spark, f"api/v1/applications/{context.applicationId}/jobs"))
+        return {job["jobId"]: str(job.get("description")) for job in found}
+
+    before = jobs()
     context.setJobDescription("work of the program")
     options = {"sqlengine.spark.mode": mode, "sqlengine.epoch.max-rows": "100", "parallelism.default": "2"}
     with TableEnvironment.create(options, spark=spark) as t_env:
@@ -156,12 +162,9 @@ def test_spark_shows_epochs_by_name_and_our_figures(spark: Any, mode: str) -> No
         page = re.sub(r"<[^>]+>|\s+", " ", told_by(spark, "StreamingQuery/"))
         assert f"{job}: " in page and "totals_shown" in page and "FINISHED" in page
     assert context.getLocalProperty("spark.job.description") == "work of the program"
-    jobs = {
-        str(j.get("description"))
-        for j in json.loads(told_by(spark, f"api/v1/applications/{context.applicationId}/jobs"))
-    }
-    named = [j for j in jobs if re.fullmatch(r"\S+, epoch [1-9]\d*", j)]
-    assert (len(named) >= 10) == (mode == "per-epoch"), jobs
+    named = [name for number, name in jobs().items() if number not in before]
+    named = [name for name in named if re.fullmatch(rf"{job}, epoch [1-9]\d*", name)]
+    assert (len(named) >= 10) == (mode == "per-epoch"), named
 
 
 def test_figures_are_gauges_of_spark_while_they_are_there(spark: Any) -> None:
