@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from runtime.core.cancellation import look
 from runtime.core.changelog import plain_column
-from runtime.core.errors import ExpressionError, InternalError, SqlSyntaxError
+from runtime.core.errors import ExpressionError, InternalError, SqlEngineError, SqlSyntaxError
 from runtime.eval import guarded
 from runtime.eval.coded import few_values, spread, text_parts
 from runtime.eval.context import BatchContext
@@ -286,9 +286,9 @@ class _Compiled:
                 result = pa.concat_arrays(parts)
             else:
                 result = evaluate(context, *args)
-        except ExpressionError as error:
+        except SqlEngineError as error:
             error.span = error.span or call.span
-            if function.rejects and failures is None:
+            if isinstance(error, ExpressionError) and function.rejects and failures is None:
                 error.hint = _not_here(function)
             raise
         except (pa.ArrowException, OverflowError) as error:
