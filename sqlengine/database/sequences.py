@@ -230,10 +230,6 @@ class Sequences:
         with self._guard:
             return self._numbers.setdefault((sequence.path, ""), Numbers(_range(sequence)))
 
-    def of_column(self, table: CatalogTable, column: PhysicalColumn) -> Numbers:
-        """The same of a numbered column."""
-        return self._of(table.storage, column)
-
     def last_value(self, sequence: CatalogSequence, is_of_column: bool) -> int | None:
         """The number that a sequence has given last; None where it has given none."""
         key = (sequence.path, "")
