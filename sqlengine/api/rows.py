@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
@@ -24,6 +25,7 @@ else:
 __all__ = ["Finished", "Row", "RowKind", "Timestamp9", "python_values"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_YEARS = ("0001-01-01", "9999-12-31T23:59:59.999999")
 
 
 class Finished:
@@ -192,8 +194,28 @@ def python_values(column: pa.Array, type_: DataType) -> list[Any]:
         ):
             zone = dt.UTC if type_.root is TypeRoot.TIMESTAMP_LTZ else None
             return [None if v is None else Timestamp9.of(v, zone) for v in column.cast(pa.int64()).to_pylist()]
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ | TypeRoot.DATE:
+            return _moments(column)
         case _:
             return column.to_pylist()
+
+
+def _moments(column: pa.Array) -> list[Any]:
+    """A column of dates or times as Python's, by numpy: Arrow takes ten times as long for each. What Python's years do not
+    reach raises OverflowError, as there."""
+    if getattr(column.type, "tz", None) not in (None, "UTC"):
+        return column.to_pylist()
+    values = column.to_numpy(zero_copy_only=False)
+    low, high = (np.datetime64(end).astype(values.dtype) for end in _YEARS)
+    if np.count_nonzero((values >= low) & (values <= high)) + column.null_count != len(column):
+        return column.to_pylist()
+    if pa.types.is_date(column.type):
+        return values.tolist()
+    values = values.astype("M8[us]")
+    if column.type.tz is None:
+        return values.tolist()
+    epoch = pa.scalar(0, column.type).as_py()
+    return [None if span is None else epoch + span for span in values.view("m8[us]").tolist()]
 
 
 def _validity(column: pa.Array) -> list[bool]:

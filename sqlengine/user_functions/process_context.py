@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
@@ -18,6 +18,10 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 class ProcessContext:
     """What a process table function can ask of its call: the time, timers and state of the key, and where rows go."""
 
+    collect: Callable[[Any], None]
+    """A row of the result: a tuple, a dict by column, or the value of the only column. It is the list's own `append`: there
+    is no call of Python between."""
+
     def __init__(
         self, name: str, states: Sequence[KeptState], timers: Timers | None, fires: bool, clock: Timers | None
     ) -> None:
@@ -27,7 +31,7 @@ class ProcessContext:
         self._fires = fires
         self._clock = clock
         self.processing = 0
-        self.rows: list[Any] = []
+        self.begin()
         self.slot = 0
         self.now: Any = None
         self.timer: str | None = None
@@ -36,7 +40,8 @@ class ProcessContext:
 
     def begin(self) -> None:
         """A new list of rows."""
-        self.rows = []
+        self.rows: list[Any] = []
+        self.collect = self.rows.append
 
     def take(self, given: Any) -> None:
         """What `eval` returned: rows, or a single one."""
@@ -44,10 +49,6 @@ class ProcessContext:
             self.rows.append(given)
         else:
             self.rows.extend(given)
-
-    def collect(self, row: Any) -> None:
-        """A row of the result: a tuple, a dict by column, or the value of the only column."""
-        self.rows.append(row)
 
     def time_context(self) -> ProcessContext:
         """Time and timers, as Flink has them: the context itself."""

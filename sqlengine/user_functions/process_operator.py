@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
@@ -30,7 +31,7 @@ from sqlengine.user_functions.process_base import ProcessBase
 from sqlengine.user_functions.process_context import ProcessContext
 from sqlengine.user_functions.process_state import KeptState
 from sqlengine.user_functions.scalar import as_column
-from sqlengine.user_functions.table import cells_of
+from sqlengine.user_functions.table import columns_of
 
 __all__ = ["ProcessOperator"]
 
@@ -111,23 +112,25 @@ class ProcessOperator(ProcessBase[KeptState]):
         if self._keys is not None:
             slots, _ = self._keys.insert([batch.column(k) for k in node.keys[number]], len(batch))
         times = columns[node.times[number]] if node.times else None
-        place, filled, values, evaluate = self._places[number], self._filled, list(self._template), self._eval
-        new, counts, row = tuple.__new__, [], None
+        place, values, evaluate = self._places[number], list(self._template), self._eval
+        filled = [(position, state.at) for position, state in self._filled]
+        rows = map(tuple.__new__, repeat(made), zip(*columns, strict=True))
         call.begin()
+        counts, collected, row = list[int](), call.rows, None
         try:
-            for at, (slot, cells) in enumerate(zip(slots.tolist(), zip(*columns, strict=True), strict=True)):
-                row = values[place] = new(made, cells)
+            for at, (slot, row) in enumerate(zip(slots.tolist(), rows, strict=True)):
+                values[place] = row
                 if kinds is not None:
                     row.kind = KIND_NAMES[kinds[at]]
                 call.slot = slot
                 if times is not None:
                     call.now = times[at]
-                for position, state in filled:
-                    values[position] = state.at(slot)
+                for position, of_key in filled:
+                    values[position] = of_key(slot)
                 given = evaluate(call, *values)
                 if given is not None:
                     call.take(given)
-                counts.append(len(call.rows))
+                counts.append(len(collected))
         except SqlEngineError:
             raise
         except Exception as error:
@@ -257,13 +260,14 @@ class ProcessOperator(ProcessBase[KeptState]):
         node, rows = self._node, self._call.rows
         if not node.passes and self._keys is not None:
             front = self._front(slots)
-        values = zip(*self._cells(rows), strict=True)
-        made = [as_column(self._name, list(v), t) for v, (_, t) in zip(values, self._result, strict=True)]
+        made = [as_column(self._name, v, t) for v, (_, t) in zip(self._columns(rows), self._result, strict=True)]
         times = [] if clock is None else [timestamps(clock, node.schema[-1].type)]
         kinds = None
         if not node.mode.is_append_only:
             kinds = np.array([_KINDS[r.kind] if isinstance(r, Row) else 0 for r in rows], np.int8)
-        elif any(isinstance(r, Row) and r.kind != "+I" for r in rows):
+        elif any(issubclass(kind, Row) for kind in set(map(type, rows))) and any(
+            isinstance(r, Row) and r.kind != "+I" for r in rows
+        ):
             raise ExpressionError(
                 f"the Python function {self._name} gave a row that is no insertion",
                 code="E2111",
@@ -271,10 +275,9 @@ class ProcessOperator(ProcessBase[KeptState]):
             )
         return ChangelogBatch.of([*front, *made, *times], node.schema, kinds)
 
-    def _cells(self, rows: list[Any]) -> list[Sequence[Any]]:
-        names = [n for n, _ in self._result]
+    def _columns(self, rows: list[Any]) -> list[list[Any]]:
         try:
-            return [cells_of(one, names) for one in rows]
+            return columns_of(rows, [n for n, _ in self._result])
         except ValueError as error:
             raise ExpressionError(
                 f"the Python function {self._name} gave {error}", code="E2111", hint="give a tuple, or a dict by column"

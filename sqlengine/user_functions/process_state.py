@@ -45,6 +45,10 @@ class StateRow:
 
     __slots__ = ()
 
+    def __init__(self) -> None:
+        for name in self.__slots__:
+            setattr(self, name, None)
+
     def __repr__(self) -> str:
         return f"({', '.join(f'{n}={getattr(self, n)!r}' for n in self.__slots__)})"
 
@@ -63,15 +67,29 @@ def state_table(
     return StateTable(spec.name, columns, live=live, read=read, load=load, key=spec.key_names, of=every_row, ttl=ttl)
 
 
+class _Objects(dict[int, Any]):
+    """Objects by key slot; what is asked for in brackets and is not there is made."""
+
+    def __init__(self, new: Callable[[], Any]) -> None:
+        super().__init__()
+        self._new = new
+
+    def __missing__(self, slot: int) -> Any:
+        held = self[slot] = self._new()
+        return held
+
+
 class _Kept:
     """Objects by key slot, and their table."""
 
-    def __init__(self, owner: str, spec: StateSpec, width: int, keys: KeyIndex, ttl: int) -> None:
+    def __init__(
+        self, owner: str, spec: StateSpec, width: int, keys: KeyIndex, ttl: int, new: Callable[[], Any]
+    ) -> None:
         self._keys = keys
         self._type = spec.schema[width].type.with_nullable(True)
         self._named = f"{owner} (its state {spec.name})"
         self._width = width
-        self._objects: dict[int, Any] = {}
+        self._objects = _Objects(new)
         self._idle = IdleSlots(ttl) if ttl else None
         self.table = state_table(spec, ttl, lambda: np.array(sorted(self._objects), np.int64), self._read, self._load)
 
@@ -149,26 +167,10 @@ class KeptState(_Kept):
         self._root = type_.root
         self._fields = tuple(f.name for f in type_.fields) if type_.root is TypeRoot.ROW else ()
         self._record: Any = type(spec.name, (StateRow,), {"__slots__": self._fields})
-        super().__init__(owner, spec, width, keys, ttl)
-
-    def at(self, slot: int) -> Any:
+        made = {TypeRoot.ROW: self._record, TypeRoot.ARRAY: ListView}.get(self._root, MapView)
+        super().__init__(owner, spec, width, keys, ttl, made)
+        self.at = self._objects.__getitem__
         """The object of a key, an empty one when there is none."""
-        held = self._objects.get(slot)
-        if held is None:
-            held = self._objects[slot] = self._new()
-        return held
-
-    def _new(self) -> Any:
-        match self._root:
-            case TypeRoot.ROW:
-                held = self._record()
-                for name in self._fields:
-                    setattr(held, name, None)
-                return held
-            case TypeRoot.ARRAY:
-                return ListView()
-            case _:
-                return MapView()
 
     def _is_empty(self, held: Any) -> bool:
         if self._root is TypeRoot.ROW:
@@ -199,7 +201,7 @@ class Timers(_Kept):
 
     def __init__(self, owner: str, spec: StateSpec, width: int, keys: KeyIndex | None) -> None:
         assert keys is not None
-        super().__init__(owner, spec, width, keys, 0)
+        super().__init__(owner, spec, width, keys, 0, dict)
         self._heap: list[tuple[int, int, int, str | int]] = []
         self._number = 0
         self._ended: dict[int, int] = {}
@@ -207,7 +209,7 @@ class Timers(_Kept):
     def register(self, slot: int, name: str | None, time: int) -> None:
         """A timer of a key; one of the same name is replaced."""
         key = time if name is None else name
-        mine = self._objects.setdefault(slot, {})
+        mine = self._objects[slot]
         if name is None and key in mine:
             return
         self._number += 1

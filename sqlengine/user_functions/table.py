@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.rooms import Room
 from runtime.core.types import DataType, array
 from runtime.expr.function import EvalContext, Value
+from sqlengine.api.rows import Row
 from sqlengine.user_functions.limits import TimeLimit
 from sqlengine.user_functions.scalar import as_rows, each_row, rows_of
 
@@ -16,7 +19,11 @@ if TYPE_CHECKING:
 else:
     _objects = Room("sqlengine.user_functions.objects")
 
-__all__ = ["cells_of", "rows_as_structs", "table_calls"]
+__all__ = ["cells_of", "columns_of", "rows_as_structs", "table_calls"]
+
+_SINGLE = frozenset({int, float, bool, str, bytes, Decimal, dt.date, dt.datetime, dt.time, dt.timedelta, type(None)})
+"""Types of values that are never a row of several columns."""
+_OF_VALUES = frozenset({tuple, list, Row})
 
 
 def table_calls(
@@ -45,6 +52,22 @@ def rows_as_structs(given: Any, row: DataType) -> list[Any]:
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         given = [given]
     return [dict(zip(names, cells_of(one, names), strict=True)) for one in given]
+
+
+def columns_of(rows: list[Any], names: Sequence[str]) -> list[list[Any]]:
+    """The values of rows that a function has given (at least one), by column; each row as in `cells_of`, which looks at
+    each by itself.
+
+    Raises:
+        ValueError: another number of values, or a name that is no column.
+    """
+    kinds = set(map(type, rows))
+    if len(names) == 1 and kinds <= _SINGLE:
+        return [rows]
+    cells: list[Any] = rows
+    if not kinds <= _OF_VALUES or set(map(len, rows)) != {len(names)}:
+        cells = [cells_of(one, names) for one in rows]
+    return [list(column) for column in zip(*cells, strict=True)]
 
 
 def cells_of(one: Any, names: Sequence[str]) -> Sequence[Any]:
