@@ -38,13 +38,13 @@ class Fetched:
     there has been given, and that the fetching goes on; the position may have moved all the same. `rejected`: what is
     rejected where these rows are, and told when they are given.
 
-    `within`: the position behind the first `n` of these rows, for rows that do not come again as they were from the position
-    before them on."""
+    `within`: where the first `n` of these rows end, as a position and how many rows behind it, for rows that do not come again
+    as they were from the position before them on."""
 
     rows: ChangelogBatch | pa.RecordBatch | None
     after: Any
     rejected: Sequence[RejectedRow] = ()
-    within: Callable[[int], Any] | None = None
+    within: Callable[[int], tuple[Any, int]] | None = None
 
 
 class Fetching(Protocol):
@@ -67,7 +67,7 @@ class _Part:
     before: Any
     after: Any
     rejected: Sequence[RejectedRow]
-    within: Callable[[int], Any] | None = None
+    within: Callable[[int], tuple[Any, int]] | None = None
 
 
 class PrefetchingReader:
@@ -161,7 +161,8 @@ class PrefetchingReader:
         current, taken = self._current, self._pending.taken
         if current is not None:
             if current.within is not None and taken:
-                return {"at": current.within(taken), "rows": 0}
+                at, rows = current.within(taken)
+                return {"at": at, "rows": rows}
             return {"at": current.before, "rows": taken}
         return {"at": self._at, "rows": self._skip}
 

@@ -25,6 +25,9 @@ HEAD = 19
 """Bytes of what stands before each event."""
 QUERY, ROTATE, FORMAT, XID, TABLE_MAP, HEARTBEAT = 2, 4, 15, 16, 19, 27
 GTID, ANONYMOUS_GTID, PARTIAL_UPDATE, PAYLOAD, MARIA_GTID, XA_PREPARE = 33, 34, 39, 40, 162, 38
+PREVIOUS_GTIDS, TAGGED_GTID = 35, 42
+BEGINS = frozenset({GTID, ANONYMOUS_GTID, MARIA_GTID, TAGGED_GTID})
+"""Before each transaction."""
 MARIA_QUERY_COMPRESSED = 165
 WRITE, UPDATE, DELETE = frozenset({23, 30}), frozenset({24, 31}), frozenset({25, 32})
 WITH_EXTRA = frozenset({30, 31, 32})

@@ -6,22 +6,26 @@ import secrets
 import select
 import struct
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from connectors.mysql.address import Address
-from connectors.mysql.cdc.events import CHECKSUM
+from connectors.mysql.cdc.events import CHECKSUM, FORMAT, read_header
+from connectors.mysql.cdc.gtids import MysqlGtids, parsed
 from connectors.mysql.cdc.positions import Place
-from connectors.mysql.connection import Connection, telling
+from connectors.mysql.connection import Connection, literal, telling
 from connectors.mysql.wire import Packets
 from runtime.core.errors import ConnectorError
 
-__all__ = ["LogStream"]
+__all__ = ["LogStream", "written"]
 
-_DUMP = 0x12
+_DUMP, _DUMP_GTID = 0x12, 0x1E
+_FIRST = 4
+"""Where the first event of a file is."""
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 _FATAL = 1236
 _HEARTBEAT_NANOSECONDS = 1_000_000_000
 _LEAST_ID = 1 << 20
+_WAIT_SECONDS = 1.0
 
 
 class LogStream:
@@ -29,12 +33,14 @@ class LogStream:
 
     Args:
         what: the table, for messages.
+        place: with GTIDs they say where, and without the file and the bytes.
         number: this reader's among the servers; 0 is one by chance, which no other is likely to have.
+        maria: the server is one of MariaDB.
     Raises:
         ConnectorError: E3170 the server has not this part of its log any more; what `telling` says.
     """
 
-    def __init__(self, address: Address, what: str, place: Place, number: int) -> None:
+    def __init__(self, address: Address, what: str, place: Place, number: int, *, maria: bool) -> None:
         self._place = place
         self._what = what
         self._connection = Connection(address, what)
@@ -49,10 +55,25 @@ class LogStream:
         """Bytes of checksum behind the first event, which comes before it is told."""
         with self._told():
             raw = self._connection.raw
-            raw._execute_command(_DUMP, struct.pack("<IHI", place.at, 0, number) + place.file.encode())
+            raw._execute_command(*self._asked(place, number, maria))
             # Never more than what is asked for is taken from the socket, so that it tells whether there is more.
             self._packets = Packets(raw._rfile.read1, raw._rfile.read1)
             self._socket = raw._sock
+
+    def _asked(self, place: Place, number: int, maria: bool) -> tuple[int, bytes]:
+        """The command that has the log sent, and what is said with it."""
+        if place.gtids is None:
+            return _DUMP, struct.pack("<IHI", place.at, 0, number) + place.file.encode()
+        if maria:
+            self._connection.run(
+                f"SET @slave_connect_state = {literal(place.gtids)}, @slave_gtid_strict_mode = 1, "
+                "@slave_gtid_ignore_duplicates = 0"
+            )
+            return _DUMP, struct.pack("<IHI", _FIRST, 0, number)
+        known = parsed(place.gtids, maria=False)
+        assert isinstance(known, MysqlGtids)
+        packed = known.packed()
+        return _DUMP_GTID, struct.pack("<HIIQI", 0, number, 0, _FIRST, len(packed)) + packed
 
     def events(self, seconds: float) -> list[memoryview]:
         """What has come; waits so long for it."""
@@ -104,3 +125,13 @@ class LogStream:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def written(address: Address, what: str, place: Place) -> int:
+    """When the file of the log was begun whose first place is given, in seconds since 1970. Raises as `LogStream`."""
+    with closing(LogStream(address, what, place, 0, maria=False)) as stream:
+        while True:
+            for event in stream.events(_WAIT_SECONDS):
+                seconds, kind, _ = read_header(event)
+                if kind == FORMAT:
+                    return seconds

@@ -8,6 +8,7 @@ from typing import Any
 
 from connectors.databases.address import PASSWORD, SSL_CERT, SSL_KEY, SSL_MODE, SSL_ROOT, TIMEOUT, USERNAME
 from connectors.mysql.address import PORT, Address
+from connectors.mysql.cdc.gtids import parsed
 from connectors.mysql.cdc.positions import Place
 from connectors.options import TableOptions
 from runtime.core.errors import OptionError
@@ -28,11 +29,18 @@ STARTUP = text_option(
     "scan.startup.mode",
     "initial",
     "'initial': the rows as they are, then all changes; 'latest-offset': the changes from now on; 'earliest-offset': all "
-    "changes that the log has; 'specific-offset': those from a place on; 'snapshot': the rows as they are, and no more",
-    ("initial", "latest-offset", "earliest-offset", "specific-offset", "snapshot"),
+    "changes that the log has; 'specific-offset': those from a place on; 'timestamp': those made at a time or later; 'snapshot': "
+    "the rows as they are, and no more",
+    ("initial", "latest-offset", "earliest-offset", "specific-offset", "timestamp", "snapshot"),
 )
 FILE = text_option("scan.startup.specific-offset.file", "", "the file of the log from which on changes are read")
 AT = int_option("scan.startup.specific-offset.pos", 4, "where in that file")
+GTIDS = text_option(
+    "scan.startup.specific-offset.gtid-set",
+    "",
+    "transactions whose changes are not wanted: MariaDB's '0-1-100' is the newest of each domain, MySQL's 'uuid:1-100' are ranges",
+)
+SINCE = int_option("scan.startup.timestamp-millis", 0, "the time, in milliseconds since 1970")
 MODE = text_option(
     "changelog-mode",
     "all",
@@ -58,8 +66,8 @@ _ACCEPTED: tuple[Option[Any], ...] = (
     text_option("connection.pool.size", "20", "accepted for compatibility"),
 )
 CDC_OPTIONS = (
-    HOST, _PORT, USERNAME, PASSWORD, DATABASE, TABLE, SERVER_ID, STARTUP, FILE, AT, MODE, TRUNCATE, SSL_MODE, SSL_ROOT, SSL_CERT,
-    SSL_KEY, TIMEOUT, *_ACCEPTED,
+    HOST, _PORT, USERNAME, PASSWORD, DATABASE, TABLE, SERVER_ID, STARTUP, FILE, AT, GTIDS, SINCE, MODE, TRUNCATE,
+    SSL_MODE, SSL_ROOT, SSL_CERT, SSL_KEY, TIMEOUT, *_ACCEPTED,
 )  # fmt: skip
 _HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f:.%]+")
 _PATTERN = re.compile(r"[.*+?|()\[\]{}^\\,]")
@@ -68,13 +76,15 @@ _SERVER_ID = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?")
 
 @dataclass(frozen=True, slots=True)
 class CdcOptions:
-    """What a table says. `server_id` is 0 without one; `begin` where `start` is 'specific-offset'."""
+    """What a table says. `server_id` is 0 without one; `begin` where `start` is 'specific-offset', `since` where it is 'timestamp',
+    in milliseconds since 1970."""
 
     address: Address
     table: str
     server_id: int
     start: str
     begin: Place | None
+    since: int | None
     upsert: bool
     ignores_truncate: bool
 
@@ -94,7 +104,8 @@ def read_options(options: TableOptions) -> CdcOptions:
     for option in _ACCEPTED:
         options.get(option)
     start = options.get(STARTUP).lower()
-    begin = Place(options.required(FILE), options.get(AT)) if start == "specific-offset" else None
+    begin = _begin(options) if start == "specific-offset" else None
+    since = int(options.required(SINCE)) if start == "timestamp" else None
     address = Address(
         host,
         port,
@@ -113,9 +124,24 @@ def read_options(options: TableOptions) -> CdcOptions:
         _server_id(options.get(SERVER_ID)),
         start,
         begin,
+        since,
         options.get(MODE).lower() == "upsert",
         options.get(TRUNCATE).lower() == "ignore",
     )
+
+
+def _begin(options: TableOptions) -> Place:
+    """Behind a set of transactions, or a file and a place in it."""
+    gtids = options.get(GTIDS)
+    if not gtids:
+        return Place(options.required(FILE), options.get(AT))
+    try:
+        return Place("", 0, str(parsed(gtids, maria=":" not in gtids)))
+    except ValueError as error:
+        raise OptionError(
+            f"option '{GTIDS.key}' cannot be '{gtids}'",
+            hint="MariaDB writes '0-1-100,1-1-5', MySQL '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7'",
+        ) from error
 
 
 def _server_id(text: str) -> int:

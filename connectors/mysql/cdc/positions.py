@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from connectors.mysql.cdc import gtids as numbers
 from runtime.core.errors import ConnectorError
 
 __all__ = ["Place", "Position", "Range"]
@@ -20,13 +21,18 @@ _NUMBER = re.compile(r"(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the log: a file, whose names end with ascending numbers, and bytes in it."""
+    """A place in the log of a server: a file, whose names end with ascending numbers, and bytes in it.
+
+    `gtids`: all transactions before it, which mean the same on other servers; None where they are not known. Without a file it
+    is these alone.
+    """
 
     file: str
     at: int
+    gtids: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.at}"
+        return f"{self.file}:{self.at}" if self.file else f"GTID '{self.gtids}'"
 
     @property
     def order(self) -> tuple[int, int]:
@@ -34,6 +40,9 @@ class Place:
         return int(found[1]) if found else 0, self.at
 
     def before(self, other: Place) -> bool:
+        """Whether there are transactions between it and a later one."""
+        if self.gtids is not None and other.gtids is not None:
+            return not numbers.holds(self.gtids, other.gtids)
         return self.order < other.order
 
 
@@ -53,6 +62,7 @@ class Position:
         server: who has the log.
         place: all transactions before were given.
         skip: so many changes of the next one were given, too.
+        within: the GTID of that one, if it has one, where some of it was given.
         columns: of the table there, as (name, type, character set, whether it may be NULL).
         ranges: of keys, as long as they matter.
         reading: not all rows of the snapshot were given.
@@ -66,6 +76,7 @@ class Position:
     ranges: tuple[Range, ...] = ()
     reading: bool = False
     stuck: bool = False
+    within: str | None = None
 
     def json(self) -> dict[str, Any]:
         """The value that a checkpoint holds."""
@@ -73,11 +84,13 @@ class Position:
             "server": self.server,
             "file": self.place.file,
             "at": self.place.at,
+            "gtids": self.place.gtids,
             "skip": self.skip,
             "columns": [list(c) for c in self.columns],
-            "ranges": [[r.through and list(r.through), r.place.file, r.place.at] for r in self.ranges],
+            "ranges": [[r.through and list(r.through), r.place.file, r.place.at, r.place.gtids] for r in self.ranges],
             "reading": self.reading,
             "stuck": self.stuck,
+            "within": self.within,
         }
 
     @staticmethod
@@ -85,17 +98,18 @@ class Position:
         """Raises ConnectorError E3113 for what `json` has not given."""
         try:
             ranges = tuple(
-                Range(None if through is None else tuple(map(str, through)), Place(str(file), int(at)))
-                for through, file, at in value["ranges"]
+                Range(None if through is None else tuple(map(str, through)), _place(*where))
+                for through, *where in value["ranges"]
             )
             return Position(
                 str(value["server"]),
-                Place(str(value["file"]), int(value["at"])),
+                _place(value["file"], value["at"], value.get("gtids")),
                 int(value["skip"]),
                 tuple((str(n), str(t), str(c), bool(null)) for n, t, c, null in value["columns"]),
                 ranges,
                 value["reading"] is True,
                 value["stuck"] is True,
+                value.get("within") and str(value["within"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ConnectorError(
@@ -104,6 +118,18 @@ class Position:
                 hint="was the connector of the table changed? Begin anew, or change it back",
             ) from error
 
+    @property
+    def movable(self) -> bool:
+        """Whether another server that has the same transactions can go on from it."""
+        return all(place.gtids is not None for place in (self.place, *(r.place for r in self.ranges)))
+
     def matters(self) -> Position:
         """Without ranges from whose places on all changes count."""
         return self if any(self.place.before(r.place) for r in self.ranges) else replace(self, ranges=())
+
+
+def _place(file: Any, at: Any, gtids: Any = None) -> Place:
+    """Raises ValueError for GTIDs that are none. Checkpoints of before had none."""
+    if gtids is not None:
+        numbers.holds(str(gtids), "")
+    return Place(str(file), int(at), None if gtids is None else str(gtids))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from connectors.databases.parts import named
 from connectors.kit.prefetch import Fetched, PrefetchingReader
 from connectors.mysql.cdc import setup
-from connectors.mysql.cdc.log import LogStream
+from connectors.mysql.cdc.gtids import Numbers
+from connectors.mysql.cdc.log import LogStream, written
 from connectors.mysql.cdc.positions import Place, Position, Range
 from connectors.mysql.cdc.snapshot import KeyOrder, key_order, snapshot_rows
 from connectors.mysql.cdc.transactions import Transactions
@@ -62,7 +63,7 @@ class _Following:
                 setup.check_server(connection)
             relation = described(connection, options.address.database, options.table)
             at = Position.of(position) if position is not None else self._begun(connection, relation)
-            self._check(connection, relation, at)
+            at = self._checked(connection, relation, at)
             order = key_order(relation, source.physical)
             if position is None:
                 yield self._at(at)
@@ -82,23 +83,26 @@ class _Following:
         if options.start in ("snapshot", "initial"):
             return Position(server, Place("", 0), columns=columns, reading=True)
         place = options.begin
-        if place is None:
-            place = setup.log_end(connection) if options.start == "latest-offset" else setup.log_begin(connection)
+        if options.start == "latest-offset":
+            place = setup.log_end(connection)
+        elif options.start == "timestamp":
+            place = setup.log_at(connection, (options.since or 0) // 1000, self._written)
+        elif place is None:
+            place = setup.log_begin(connection)
         return Position(server, place, columns=columns)
 
-    def _check(self, connection: Connection, relation: Relation, at: Position) -> None:
+    def _written(self, place: Place) -> int:
+        return written(self._options.address, self._source.place, place)
+
+    def _checked(self, connection: Connection, relation: Relation, at: Position) -> Position:
+        """Where reading goes on, on the server that is there now."""
         source = self._source
         if not source.bounded and relation.engine == "":
             raise ConnectorError(
                 f"{source.place} is no table", code="E3171", hint="a view is not in the log: name a table"
             )
-        there = setup.server_of(connection)
-        if at.place.file and at.server != there:
-            raise ConnectorError(
-                f"{source.options.address} is another server than the one whose log was read: places in it are others",
-                code="E3170",
-                hint="begin anew with --fresh, or bring the server back",
-            )
+        here = setup.server_of(connection)
+        at = self._moved(connection, relation, at, here) if at.ranges or not at.reading else replace(at, server=here)
         if at.reading:
             source.check_columns(lambda name: relation.column(name))
         else:
@@ -110,6 +114,23 @@ class _Following:
                 code="E3171",
                 hint="declare PRIMARY KEY (..) NOT ENFORCED as it is there",
             )
+        return at
+
+    def _moved(self, connection: Connection, relation: Relation, at: Position, here: str) -> Position:
+        """The same place in the log of this server."""
+        if at.server != here:
+            alone = at.within is not None and not relation.key
+            if not at.movable or setup.same_number(at.server, here) or alone:
+                raise ConnectorError(
+                    f"{self._source.options.address} is another server than the one whose log was read: places in it are others",
+                    code="E3170",
+                    hint="begin anew with --fresh, or bring the server back; another one can go on from GTIDs, if it has a "
+                    "server_id of its own"
+                    + (", and not in the middle of a transaction of a table without a primary key" * alone),
+                )
+            at = replace(at, server=here, place=Place("", 0, at.place.gtids))
+        setup.check_has(connection, [at.place, *(r.place for r in at.ranges)])
+        return at
 
     # --- the rows as they are
 
@@ -137,10 +158,10 @@ class _Following:
         for some in rows:
             begun = replace(position, place=position.place if before else some.place)
 
-            def within(count: int, some: Any = some, begun: Position = begun) -> Any:
+            def within(count: int, some: Any = some, begun: Position = begun) -> tuple[Any, int]:
                 if not order:
-                    return replace(begun, stuck=True).json()
-                return replace(begun, ranges=(*before, Range(some.key(count - 1), some.place))).json()
+                    return replace(begun, stuck=True).json(), 0
+                return replace(begun, ranges=(*before, Range(some.key(count - 1), some.place))).json(), 0
 
             if not some.columns:
                 done = replace(begun, ranges=(*before, Range(None, some.place)), reading=False, stuck=False).matters()
@@ -148,22 +169,27 @@ class _Following:
                 return done
             count = len(some.columns[0])
             columns = dict(zip(schema.names, some.columns, strict=True))
-            yield Fetched(source.batch(columns, count, None, None), within(count), within=within)
+            yield Fetched(source.batch(columns, count, None, None), within(count)[0], within=within)
         return position
 
     # --- the changes
 
     def _changes(self, position: Position, order: Sequence[KeyOrder], stop: threading.Event) -> Iterator[Fetched]:
         options = self._options
-        stream = LogStream(options.address, self._source.place, position.place, options.server_id)
-        with closing(stream), connected(options.address, self._source.place) as connection:
+        with connected(options.address, self._source.place) as connection:
+            if position.place.gtids is None:
+                position = replace(position, place=setup.numbered(connection, position.place))
+            maria = setup.is_maria(position.server)
+            stream = LogStream(options.address, self._source.place, position.place, options.server_id, maria=maria)
 
             def describe() -> tuple[Sequence[Column], bool]:
                 relation = described(connection, options.address.database, options.table)
                 return relation.columns, setup.tells_names(connection)
 
-            transactions = Transactions(self._source, order, position, describe, stream.trailer)
-            yield from self._followed(stream, transactions, connection, stop)
+            numbers = Numbers(position.place.gtids, maria=maria, wanted=setup.has_gtids(connection, position.server))
+            with closing(stream):
+                transactions = Transactions(self._source, order, position, describe, stream.trailer, numbers)
+                yield from self._followed(stream, transactions, connection, stop)
 
     def _followed(
         self, stream: LogStream, transactions: Transactions, connection: Connection, stop: threading.Event
@@ -180,7 +206,7 @@ class _Following:
             yield from transactions.take(events)
             if transactions.full or (transactions.waiting and not events):
                 yield transactions.flush()
-            if wanted is not None and not transactions.reached.before(wanted):
+            if wanted is not None and transactions.has_reached(wanted):
                 if transactions.waiting:
                     yield transactions.flush()
                 wanted = None

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from connectors.databases.followed import beyond
 from connectors.kit.prefetch import Fetched
 from connectors.mysql.cdc import events as ev
 from connectors.mysql.cdc.cells import followed, values_of
+from connectors.mysql.cdc.gtids import Gtid, Numbers, has
 from connectors.mysql.cdc.positions import Place, Position
 from connectors.mysql.cdc.rows import RowEvent, Rows, read_rows
 from connectors.mysql.cdc.snapshot import KeyOrder, limits_of
@@ -45,11 +46,25 @@ _DATA = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
 
 @dataclass(slots=True)
 class _Begun:
-    """A transaction. `counted`: changes of it that were decoded; `skip`: that were given before the reading was cut off."""
+    """A transaction. `gtid`: its number, if it has one; `within`: that of the position in whose middle it is; `counted`: changes
+    of it that were decoded; `skip`: that were given before the reading was cut off."""
 
     place: Place
     skip: int
+    gtid: Gtid | None
+    within: str | None
     counted: int = 0
+
+    @property
+    def given(self) -> int:
+        """Changes of it that do not count any more."""
+        return max(self.skip, self.counted)
+
+    def seen(self, place: Place) -> bool:
+        """Whether a snapshot has it that was taken at a place."""
+        if place.gtids is not None and self.gtid is not None:
+            return has(place.gtids, self.gtid)
+        return self.place.before(place)
 
 
 class Transactions:
@@ -60,6 +75,7 @@ class Transactions:
         position: where the events begin.
         describe: asks for the columns of the table as they are now, and whether the log tells names of columns.
         trailer: bytes of checksum behind each event, until the log tells it.
+        numbers: the transactions before the position.
     """
 
     def __init__(
@@ -69,6 +85,7 @@ class Transactions:
         position: Position,
         describe: Callable[[], tuple[Sequence[Column], bool]],
         trailer: int,
+        numbers: Numbers,
     ) -> None:
         self._source = source
         self._order = order
@@ -81,8 +98,12 @@ class Transactions:
         self._file = position.place.file
         self._at = position.place.at
         self._skip = position.skip
+        self._within = position.within
         self._newest = position.place.at
         self._trailer = trailer
+        self._numbers = numbers
+        self._before: str | None = None
+        """The numbers before the first transaction of the waiting events."""
         self._known: dict[bytes, bool] = {}
         self._tables: dict[int, bool] = {}
         self._shape: ev.Shape | None = None
@@ -99,16 +120,24 @@ class Transactions:
     @property
     def position(self) -> Position:
         """Behind all changes that were decoded."""
-        skip = self._skip
+        skip, within = self._skip, self._within
         if self._open and self._begun:
-            skip = max(self._begun[-1].skip, self._begun[-1].counted)
-        found = replace(self._position, place=Place(self._file, self._at), skip=skip)
+            last = self._begun[-1]
+            skip, within = last.given, last.within or (self._numbers.alone(last.gtid) if last.given else None)
+        place = Place(self._file, self._at, self._numbers.text)
+        found = replace(self._position, place=place, skip=skip, within=within)
         return found.matters() if found.ranges else found
 
     @property
     def reached(self) -> Place:
         """Behind the newest event."""
         return Place(self._file, max(self._newest, self._at))
+
+    def has_reached(self, place: Place) -> bool:
+        """Whether all before a place of this log was taken up."""
+        if place.gtids is not None and self._numbers.hold(place.gtids):
+            return True
+        return self.reached.order >= place.order
 
     @property
     def full(self) -> bool:
@@ -141,9 +170,10 @@ class Transactions:
                     self._tables[_number(event)] = ours
             elif kind == ev.XID or kind == ev.XA_PREPARE:
                 self._commit(end)
-            elif kind in (ev.MARIA_GTID, ev.GTID, ev.ANONYMOUS_GTID):
+            elif kind in ev.BEGINS:
+                gtid = self._numbers.read(kind, event)
                 # That of MariaDB begins a transaction, unless a statement that stands alone follows.
-                self._begin(end - len(event), body=kind == ev.MARIA_GTID and not event[ev.HEAD + 12] & 1)
+                self._begin(end - len(event), gtid, body=kind == ev.MARIA_GTID and not event[ev.HEAD + 12] & 1)
             elif kind == ev.QUERY:
                 yield from self._statement(event, end)
             elif kind == ev.ROTATE:
@@ -153,7 +183,12 @@ class Transactions:
                 self._trailer = ev.trailer_of(event)
                 continue
             elif kind == ev.HEARTBEAT:
+                # MySQL tells with it what it passes over.
+                if bytes(event[ev.HEAD : len(event) - self._trailer]).decode(errors="replace") == self._file:
+                    self._newest = max(self._newest, end)
                 continue
+            elif kind == ev.PREVIOUS_GTIDS:
+                self._numbers.began(event, self._trailer)
             elif kind == ev.PAYLOAD:
                 raise self._unread("compressed transactions", "SET GLOBAL binlog_transaction_compression = OFF")
             elif (kind in ev.COMPRESSED_ROWS or kind == ev.PARTIAL_UPDATE) and self._tables.get(_number(event)):
@@ -165,19 +200,30 @@ class Transactions:
                 self._newest = end
 
     def _rotate(self, file: str, at: int) -> None:
-        if (file, at) != (self._file, self._at) and not self._open:
-            self._at, self._skip = at, 0
+        # Where GTIDs say where reading begins, the server tells the beginning of the file that has them.
+        if file != self._file and not self._open:
+            self._at = at
         self._file, self._newest = file, at
         self._tables.clear()
 
-    def _begin(self, at: int, *, body: bool) -> None:
+    def _begin(self, at: int, gtid: Gtid | None, *, body: bool) -> None:
         """A transaction begins there. That is not where the one before has ended: a file begins with events of its own."""
+        if self._within is not None:
+            if self._within != self._numbers.alone(gtid):
+                raise ConnectorError(
+                    f"reading of {self._source.place} has stopped within transaction {self._within}, which does not come next here",
+                    code="E3170",
+                    hint="this server has another order of transactions: bring the former one back, or begin anew with --fresh",
+                )
         self._open, self._body, self._xa = True, body, False
         if self._begun and not self._events:
             self._begun.clear()
-        self._begun.append(_Begun(Place(self._file, at), self._skip))
+        self._begun.append(_Begun(Place(self._file, at), self._skip, gtid, self._within))
+        self._within = None
 
     def _commit(self, end: int) -> None:
+        if self._open:
+            self._numbers.passed(self._begun[-1].gtid)
         self._open = self._body = self._xa = False
         self._at, self._skip = end, 0
 
@@ -201,10 +247,10 @@ class Transactions:
     def _add(self, event: memoryview, kind: int, seconds: int, end: int) -> None:
         if self._xa:
             raise self._unread("a transaction of XA, which may be taken back", "leave XA out for this table")
-        if not self._events:
-            self._since = time.monotonic()
         if not self._open:
-            self._begin(end - len(event), body=True)
+            self._begin(end - len(event), None, body=True)
+        if not self._events:
+            self._since, self._before = time.monotonic(), self._numbers.text
         self._events.append(RowEvent(kind, event[: len(event) - self._trailer], len(self._begun) - 1))
         self._seconds.append(seconds)
         self._size += len(event)
@@ -215,7 +261,7 @@ class Transactions:
         first, second = ((found[1] or "").upper(), (found[2] or "").upper()) if found else ("", "")
         if first == "BEGIN":
             if not self._open:
-                self._begin(end - len(event), body=True)
+                self._begin(end - len(event), None, body=True)
             self._body = True
         elif first == "XA" and second in ("START", "BEGIN"):
             self._body = self._xa = True
@@ -332,12 +378,31 @@ class Transactions:
 
     def flush(self) -> Fetched:
         """What has gathered, and the position behind it."""
-        rows = self._decoded() if self._events else ChangelogBatch.empty(self._source.schema)
+        if not self._events:
+            return Fetched(ChangelogBatch.empty(self._source.schema), self.position.json())
+        before, begun, numbers = self._position, [*self._begun], self._before
+        given = [b.given for b in begun]
+        rows, owners = self._decoded()
+
+        def within(count: int) -> tuple[Any, int]:
+            """Before the transaction of the next of these rows: another server has perhaps another order of transactions."""
+            owner = int(owners[min(count, len(owners) - 1)])
+            known = self._numbers.behind(numbers, [b.gtid for b in begun[:owner]])
+            rows = count - int(np.searchsorted(owners, owner))
+            at = replace(
+                before,
+                place=replace(begun[owner].place, gtids=known),
+                skip=given[owner],
+                within=self._numbers.alone(begun[owner].gtid) if rows or given[owner] else None,
+            )
+            return at.json(), rows
+
         self._events, self._seconds, self._size = [], [], 0
         self._begun = self._begun[-1:] if self._open else []
-        return Fetched(rows, self.position.json())
+        return Fetched(rows, self.position.json(), within=within)
 
-    def _decoded(self) -> ChangelogBatch:
+    def _decoded(self) -> tuple[ChangelogBatch, npt.NDArray[np.int64]]:
+        """Rows, and the number of each one's transaction among those begun."""
         assert self._shape is not None
         source = self._source
         rows = read_rows(self._events, self._shape, self._places)
@@ -353,9 +418,11 @@ class Transactions:
         if source.options.upsert:
             wanted &= kinds != changelog.UPDATE_BEFORE
         moments = np.array(self._seconds, dtype=np.int64)[rows.event] * 1_000_000
+        if (since := source.options.since) is not None:
+            wanted &= moments >= since * 1000
         named = dict(zip(self._schema.names, columns, strict=True))
         batch = source.batch(named, len(kinds), moments, kinds)
-        return batch if wanted.all() else batch.filter(wanted)
+        return (batch, owners) if wanted.all() else (batch.filter(wanted), owners[wanted])
 
     def _kinds(self, rows: Rows, columns: Sequence[pa.Array]) -> changelog.Kinds:
         """Of each row. Where an update changes the key, the row with the old one is gone, and one with the new one is there."""
@@ -392,9 +459,11 @@ class Transactions:
     def _unseen(self, columns: Sequence[pa.Array], owners: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which rows no snapshot has."""
         ranges = self._position.ranges
-        if not ranges or not any(b.place.before(r.place) for b in self._begun for r in ranges):
+        if not ranges:
             return np.ones(len(owners), dtype=bool)
-        seen = np.array([[b.place.before(r.place) for r in ranges] for b in self._begun], dtype=bool)
+        seen = np.array([[b.seen(r.place) for r in ranges] for b in self._begun], dtype=bool)
+        if not seen.any():
+            return np.ones(len(owners), dtype=bool)
         which = np.zeros(len(owners), dtype=np.int64)
         keys = [columns[self._schema.index_of(c.name)] for c in self._order] if len(ranges) > 1 else []
         for one in ranges[:-1]:

@@ -130,15 +130,15 @@ class _Following:
         for rows in snapshot_rows(self._options.address, place, schema, order, behind, stop):
             last = rows.seen
 
-            def within(count: int, rows: Rows = rows) -> Any:
+            def within(count: int, rows: Rows = rows) -> tuple[Any, int]:
                 if not order:
-                    return replace(position, stuck=True).json()
-                return replace(position, seen=(*before, replace(rows.seen, through=rows.key(count - 1)))).json()
+                    return replace(position, stuck=True).json(), 0
+                return replace(position, seen=(*before, replace(rows.seen, through=rows.key(count - 1)))).json(), 0
 
             count = len(rows.columns[0])
             if count:
                 columns = dict(zip(schema.names, rows.columns, strict=True))
-                yield Fetched(source.batch(columns, count, None, None), within(count), within=within)
+                yield Fetched(source.batch(columns, count, None, None), within(count)[0], within=within)
         if last is None:
             return position
         done = replace(position, seen=(*before, last), reading=False, stuck=False)

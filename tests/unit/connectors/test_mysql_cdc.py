@@ -345,7 +345,7 @@ def test_a_log_that_is_gone(made: MariaDatabase) -> None:
         made.run(f"PURGE BINARY LOGS TO '{file}'")
     error = error_of(table(made), position)
     assert error.code == "E3170" and "cannot be read" in error.message
-    moved = {**position, "at": {**position["at"], "server": "another"}}
+    moved = {**position, "at": {**position["at"], "server": "another", "gtids": None}}
     assert "is another server" in error_of(table(made), moved).message
 
 
@@ -377,7 +377,8 @@ def test_truncated_is_passed_over(made: MariaDatabase) -> None:
     [
         ({"table-name": "t.*"}, "may be a pattern"),
         ({"server-id": "x"}, "cannot be 'x'"),
-        ({"scan.startup.mode": "timestamp"}, "scan.startup.mode"),
+        ({"scan.startup.mode": "timestamp"}, "needs the option .scan.startup.timestamp-millis"),
+        ({"scan.startup.mode": "specific-offset", "scan.startup.specific-offset.gtid-set": "0-1"}, "cannot be .0-1"),
         ({"scan.startup.mode": "specific-offset"}, "needs the option 'scan.startup.specific-offset.file'"),
         ({"hostname": "a,b"}, "cannot be 'a,b'"),
         ({"hostnam": "a"}, "hostname"),
