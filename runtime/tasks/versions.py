@@ -19,6 +19,7 @@ import shutil
 import uuid
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from pyarrow import fs
 
 from runtime.checkpoint.storage import Damage
 from runtime.checkpoint.store import storage_at
-from runtime.core.errors import SparkError
+from runtime.core.errors import CheckpointError, SparkError
 from runtime.state.snapshot import TaskState, merge_changes, single_batch
 from runtime.state.table import SLOT, TableChanges
 from runtime.tasks.wire import decode_rows, encode_rows
@@ -93,17 +94,46 @@ class StateFolder:
             self._system.create_dir(self._root, recursive=True)
 
     def write(self, name: str, data: bytes) -> str:
-        """A whole file, which appears at once and nobody else can read; `name` is new. Gives the name for `read`."""
+        """A whole file, which appears at once and nobody else can read; `name` is new. Gives the name for `read`.
+
+        Raises:
+            CheckpointError: E3415 the folder takes no more; what was written of the file is removed.
+        """
         name = f"{name}.{len(data)}.{hashlib.sha256(data).hexdigest()}"
-        if self._system is not None:
-            with self._system.open_output_stream(f"{self._root}/{name}", compression=None) as stream:
-                stream.write(data)
-            return name
-        path = os.path.join(self._root, name)
-        with open(os.open(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-        os.rename(path + ".part", path)
+        try:
+            if self._system is None:
+                self._write_here(os.path.join(self._root, name), data)
+            else:
+                with self._system.open_output_stream(f"{self._root}/{name}", compression=None) as stream:
+                    stream.write(data)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise CheckpointError(
+                f"{len(data):,} bytes of the job's state or rows cannot be written into {self.place}: {error.strerror or error}",
+                code="E3415",
+                hint="give the disk room, or the job another folder ('sqlengine.spark.state-dir', for processes"
+                " 'sqlengine.processes.dir'): it goes on from its checkpoint",
+            ) from error
         return name
+
+    @staticmethod
+    def _write_here(path: str, data: bytes) -> None:
+        part = path + ".part"
+        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(file, left) :]
+            finally:
+                os.close(file)
+            os.rename(part, path)
+        except OSError:
+            # The disk may be full of halves like this one.
+            with suppress(OSError):
+                os.unlink(part)
+            raise
 
     def read(self, name: str) -> bytes:
         """What `write` has written. Raises SparkError E3607 when it is not there, or is something else."""

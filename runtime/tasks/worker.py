@@ -89,15 +89,13 @@ def _done(asked: Work) -> Answer:
         found = [(target, shelf.put(fields)) for target, fields in stage(asked.partition, iter(given))]
         return Answer(found)
     except Exception as error:
-        return Answer([], sendable(error))
+        return Answer([], no_room(error) or sendable(error))
     finally:
         shelf.close()
 
 
 def sendable(error: Exception) -> BaseException:
     """An error that the driver can load and raise."""
-    if no_room(error) is not None:
-        return no_room(error)  # type: ignore[return-value]
     try:
         error.add_note("".join(traceback.format_exception(error)))
         pickle.loads(pickle.dumps(error))

@@ -1,7 +1,7 @@
 """A disk with faults, between the engine and the system's: operations fail, there is no space, the process is killed.
 
-It stands in for `os` and `open` in the modules that store checkpoints, write and read files. Operations are numbered in
-the order in which they come; which of them fail is drawn from a seed.
+It stands in for `os` and `open` in the modules that store checkpoints and the state of tasks, write and read files.
+Operations are numbered in the order in which they come; which of them fail is drawn from a seed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import pytest
 from connectors.filesystem import opening, overwrite
 from connectors.filesystem.systems import local
 from runtime.checkpoint import local_storage
+from runtime.tasks import versions
 
 __all__ = ["Disk", "Fault", "Killed", "fault_from", "takes_space"]
 
-_MODULES = (local_storage, local, overwrite, opening)
+_MODULES = (local_storage, local, overwrite, opening, versions)
 _OPERATIONS = {
     "open", "write", "fsync", "close", "rename", "replace", "unlink", "rmdir", "mkdir", "scandir", "preadv", "fstat", "stat",
     "walk",
