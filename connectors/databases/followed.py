@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.core.changelog import APPEND, RETRACT, ChangelogBatch, ChangelogMode, Kinds
+from runtime.core.changelog import APPEND, KIND_NAMES, RETRACT, ChangelogBatch, ChangelogMode, Kinds
 from runtime.core.errors import OptionError, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
@@ -28,6 +28,9 @@ UNHELD: dict[TypeRoot, str] = dict.fromkeys(
     (TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.INTERVAL_MONTH, TypeRoot.INTERVAL_SECOND), _AS_TEXT
 )
 """Types that no column of a database has, and what to do."""
+
+
+_KINDS = pa.array(KIND_NAMES)
 
 
 class FollowedOptions(Protocol):
@@ -46,7 +49,7 @@ class FollowedOptions(Protocol):
 
 @dataclass(frozen=True)
 class FollowedTable:
-    """One table.
+    """A table, or several of the same columns.
 
     Attributes:
         physical: all of its columns that are declared.
@@ -68,12 +71,6 @@ class FollowedTable:
     @abstractmethod
     def place(self) -> str:
         """The table there, for messages."""
-        ...
-
-    @property
-    @abstractmethod
-    def constants(self) -> Mapping[str, str]:
-        """Metadata that is the same in all rows."""
         ...
 
     @property
@@ -120,11 +117,16 @@ class FollowedTable:
         return Schema(tuple(self.physical[self.physical.index_of(n)] for n in names or self.physical.names[:1]))
 
     def batch(
-        self, columns: Mapping[str, pa.Array], count: int, moments: npt.NDArray[np.int64] | None, kinds: Kinds | None
+        self,
+        columns: Mapping[str, pa.Array],
+        count: int,
+        moments: npt.NDArray[np.int64] | None,
+        kinds: Kinds | None,
+        constants: Mapping[str, str],
     ) -> ChangelogBatch:
         """Rows with the columns of the schema. `moments`: when each was committed, in microseconds since 1970; None for a
-        snapshot, whose rows are of 1970, as in Flink CDC."""
-        known, constants = dict(self.metadata), self.constants
+        snapshot, whose rows are of 1970, as in Flink CDC. `constants`: metadata that is the same in all of them."""
+        known = dict(self.metadata)
         given: list[pa.Array] = []
         for field in self.schema:
             key = known.get(field.name)
@@ -132,6 +134,10 @@ class FollowedTable:
                 given.append(columns[field.name])
             elif key in constants:
                 given.append(pa.repeat(pa.scalar(constants[key], field.type.arrow), count))
+            elif key == "row_kind":
+                given.append(
+                    _KINDS.take(pa.array(np.zeros(count, np.int8) if kinds is None else kinds)).cast(field.type.arrow)
+                )
             else:
                 times = np.zeros(count, np.int64) if moments is None else moments // 1000 * 1000
                 given.append(pa.array(times).cast(field.type.arrow))
@@ -145,10 +151,10 @@ def check_followed(
     for _, key in request.metadata:
         if key not in metadata:
             raise OptionError(f"connector '{connector}' has no metadata '{key}'", hint=did_you_mean(key, metadata))
-        if key == "op_ts" and not upsert and not bounded:
+        if key in ("op_ts", "row_kind") and not upsert and not bounded:
             raise OptionError(
-                "metadata 'op_ts' needs 'changelog-mode' = 'upsert'",
-                hint="of an old row, which 'all' gives, too, the log does not tell when it was committed",
+                f"metadata '{key}' needs 'changelog-mode' = 'upsert'",
+                hint="of an old row, which 'all' gives, too, it would be another than when the row was given",
             )
     if upsert and not request.primary_key:
         raise OptionError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.databases.address import PASSWORD, SSL_CERT, SSL_KEY, SSL_MODE, SSL_ROOT, TIMEOUT, USERNAME
+from connectors.databases.patterns import NamePattern, name_pattern
 from connectors.mysql.address import PORT, Address
 from connectors.mysql.cdc.gtids import parsed
 from connectors.mysql.cdc.positions import Place
@@ -18,8 +19,8 @@ __all__ = ["CDC_OPTIONS", "CdcOptions", "read_options"]
 
 HOST = text_option("hostname", "", "the host of the server")
 _PORT = int_option("port", PORT, "the port of the server")
-DATABASE = text_option("database-name", "", "the database")
-TABLE = text_option("table-name", "", "the table")
+DATABASE = text_option("database-name", "", "the database, or a regular expression for several")
+TABLE = text_option("table-name", "", "the table, or a regular expression for several")
 SERVER_ID = text_option(
     "server-id",
     "",
@@ -70,7 +71,6 @@ CDC_OPTIONS = (
     SSL_MODE, SSL_ROOT, SSL_CERT, SSL_KEY, TIMEOUT, *_ACCEPTED,
 )  # fmt: skip
 _HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f:.%]+")
-_PATTERN = re.compile(r"[.*+?|()\[\]{}^\\,]")
 _SERVER_ID = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?")
 
 
@@ -80,7 +80,8 @@ class CdcOptions:
     in milliseconds since 1970."""
 
     address: Address
-    table: str
+    databases: NamePattern
+    tables: NamePattern
     server_id: int
     start: str
     begin: Place | None
@@ -88,19 +89,22 @@ class CdcOptions:
     upsert: bool
     ignores_truncate: bool
 
+    @property
+    def patterned(self) -> bool:
+        """Whether several tables may be meant."""
+        return self.databases.re2 is not None or self.tables.re2 is not None
+
+    def wants(self, database: str, table: str) -> bool:
+        return self.databases.matches(database) and self.tables.matches(table)
+
 
 def read_options(options: TableOptions) -> CdcOptions:
     """Raises OptionError for what is missing or cannot be."""
     host, port = options.required(HOST), options.get(_PORT)
     if _HOST.fullmatch(host) is None or not 0 < port < 65536:
         raise OptionError(f"options 'hostname' and 'port' cannot be '{host}' and {port}", hint="name one host")
-    database, table = options.required(DATABASE), options.required(TABLE)
-    for option, name in ((DATABASE, database), (TABLE, table)):
-        if _PATTERN.search(name):
-            raise OptionError(
-                f"option '{option.key}' is '{name}', which may be a pattern: a table follows one table there",
-                hint="declare a table for each, and join them with UNION ALL",
-            )
+    databases = name_pattern(DATABASE.key, options.required(DATABASE))
+    tables = name_pattern(TABLE.key, options.required(TABLE))
     for option in _ACCEPTED:
         options.get(option)
     start = options.get(STARTUP).lower()
@@ -109,7 +113,7 @@ def read_options(options: TableOptions) -> CdcOptions:
     address = Address(
         host,
         port,
-        database,
+        "" if databases.re2 else databases.text,
         options.required(USERNAME),
         options.secret(PASSWORD),
         options.get(SSL_MODE),
@@ -120,7 +124,8 @@ def read_options(options: TableOptions) -> CdcOptions:
     )
     return CdcOptions(
         address,
-        table,
+        databases,
+        tables,
         _server_id(options.get(SERVER_ID)),
         start,
         begin,

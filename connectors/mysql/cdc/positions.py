@@ -1,4 +1,4 @@
-"""Where reading of a table is: in which snapshot, and where in the log.
+"""Where reading of tables is: in which snapshot, and where in the log.
 
 A snapshot is taken at a place in the log, so all changes behind it are not in it. Where reading stopped in the middle of a
 snapshot, the next one goes on behind its last key: each range of keys then has a place of its own, from which on its changes
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from connectors.mysql.cdc import gtids as numbers
 from runtime.core.errors import ConnectorError
 
-__all__ = ["Place", "Position", "Range"]
+__all__ = ["Described", "Place", "Position", "Range", "TablePosition"]
 
 _NUMBER = re.compile(r"(\d+)$")
 
@@ -54,6 +54,51 @@ class Range:
     place: Place
 
 
+Described: TypeAlias = tuple[tuple[str, str, str, bool], ...]
+"""Columns of a table as (name, type, character set, whether it may be NULL)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePosition:
+    """Where reading of one table is.
+
+    Attributes:
+        columns: of the table there.
+        ranges: of keys, as long as they matter.
+        reading: not all rows of the snapshot were given.
+        stuck: and they have no key by which to go on.
+    """
+
+    database: str
+    table: str
+    columns: Described = ()
+    ranges: tuple[Range, ...] = ()
+    reading: bool = False
+    stuck: bool = False
+
+    @property
+    def name(self) -> tuple[str, str]:
+        return self.database, self.table
+
+    def json(self) -> list[Any]:
+        ranges = [[r.through and list(r.through), r.place.file, r.place.at, r.place.gtids] for r in self.ranges]
+        return [self.database, self.table, [list(c) for c in self.columns], ranges, self.reading, self.stuck]
+
+    @staticmethod
+    def of(database: Any, table: Any, columns: Any, ranges: Any, reading: Any, stuck: Any) -> TablePosition:
+        return TablePosition(
+            str(database),
+            str(table),
+            tuple((str(n), str(t), str(c), bool(null)) for n, t, c, null in columns),
+            tuple(
+                Range(None if through is None else tuple(map(str, through)), _place(*where))
+                for through, *where in ranges
+            ),
+            reading is True,
+            stuck is True,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """Where reading is.
@@ -61,21 +106,15 @@ class Position:
     Attributes:
         server: who has the log.
         place: all transactions before were given.
+        tables: that are read.
         skip: so many changes of the next one were given, too.
         within: the GTID of that one, if it has one, where some of it was given.
-        columns: of the table there, as (name, type, character set, whether it may be NULL).
-        ranges: of keys, as long as they matter.
-        reading: not all rows of the snapshot were given.
-        stuck: and they have no key by which to go on.
     """
 
     server: str
     place: Place
+    tables: tuple[TablePosition, ...] = ()
     skip: int = 0
-    columns: tuple[tuple[str, str, str, bool], ...] = ()
-    ranges: tuple[Range, ...] = ()
-    reading: bool = False
-    stuck: bool = False
     within: str | None = None
 
     def json(self) -> dict[str, Any]:
@@ -86,32 +125,26 @@ class Position:
             "at": self.place.at,
             "gtids": self.place.gtids,
             "skip": self.skip,
-            "columns": [list(c) for c in self.columns],
-            "ranges": [[r.through and list(r.through), r.place.file, r.place.at, r.place.gtids] for r in self.ranges],
-            "reading": self.reading,
-            "stuck": self.stuck,
             "within": self.within,
+            "tables": [t.json() for t in self.tables],
         }
 
     @staticmethod
-    def of(value: Any) -> Position:
-        """Raises ConnectorError E3113 for what `json` has not given."""
+    def of(value: Any, name: tuple[str, str]) -> Position:
+        """Raises ConnectorError E3113 for what `json` has not given. `name`: of the table, which checkpoints of before have
+        not."""
         try:
-            ranges = tuple(
-                Range(None if through is None else tuple(map(str, through)), _place(*where))
-                for through, *where in value["ranges"]
-            )
+            tables = value.get("tables")
+            if tables is None:
+                tables = [[*name, value["columns"], value["ranges"], value["reading"], value["stuck"]]]
             return Position(
                 str(value["server"]),
                 _place(value["file"], value["at"], value.get("gtids")),
+                tuple(TablePosition.of(*table) for table in tables),
                 int(value["skip"]),
-                tuple((str(n), str(t), str(c), bool(null)) for n, t, c, null in value["columns"]),
-                ranges,
-                value["reading"] is True,
-                value["stuck"] is True,
                 value.get("within") and str(value["within"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConnectorError(
                 "a checkpoint has a place of another source",
                 code="E3113",
@@ -119,13 +152,34 @@ class Position:
             ) from error
 
     @property
+    def reading(self) -> bool:
+        """Whether a snapshot was not given to its end."""
+        return any(t.reading for t in self.tables)
+
+    @property
+    def begun(self) -> bool:
+        """Whether its place in the log is one."""
+        return bool(self.place.file) or self.place.gtids is not None
+
+    @property
     def movable(self) -> bool:
         """Whether another server that has the same transactions can go on from it."""
-        return all(place.gtids is not None for place in (self.place, *(r.place for r in self.ranges)))
+        places = [self.place, *(r.place for t in self.tables for r in t.ranges)]
+        return all(place.gtids is not None for place in places)
+
+    def with_table(self, table: TablePosition) -> Position:
+        """With another position of a table, or one more."""
+        others = {t.name: t for t in self.tables} | {table.name: table}
+        return replace(self, tables=tuple(others.values()))
 
     def matters(self) -> Position:
         """Without ranges from whose places on all changes count."""
-        return self if any(self.place.before(r.place) for r in self.ranges) else replace(self, ranges=())
+        if not any(t.ranges for t in self.tables):
+            return self
+        tables = [
+            t if any(self.place.before(r.place) for r in t.ranges) else replace(t, ranges=()) for t in self.tables
+        ]
+        return replace(self, tables=tuple(tables))
 
 
 def _place(file: Any, at: Any, gtids: Any = None) -> Place:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
+from connectors.databases.patterns import NamePattern
 from connectors.mysql.cdc.gtids import holds, parsed
 from connectors.mysql.cdc.positions import Place
 from connectors.mysql.connection import Connection, literal
@@ -21,12 +22,15 @@ __all__ = [
     "log_at",
     "log_begin",
     "log_end",
+    "matching",
     "numbered",
     "same_number",
     "server_of",
     "tells_names",
 ]
 
+_OWN = "'mysql', 'sys', 'information_schema', 'performance_schema'"
+"""Databases of the server itself."""
 _NAMES = ("log_bin", "binlog_format", "binlog_row_image", "server_uuid", "server_uid", "server_id")
 
 
@@ -161,11 +165,22 @@ def log_at(connection: Connection, seconds: int, written: Callable[[Place], int]
     return files[max(0, bisect_right(files, seconds, key=written) - 1)]
 
 
+def matching(connection: Connection, databases: NamePattern, tables: NamePattern) -> list[tuple[str, str]]:
+    """The tables whose names match, in their order."""
+    found = connection.asked(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', "
+        f"'SYSTEM VERSIONED') AND TABLE_SCHEMA NOT IN ({_OWN}) ORDER BY 1, 2"
+    )
+    here = {*databases.chosen(sorted({database for database, _ in found}))}
+    named = {*tables.chosen(sorted({table for _, table in found}))}
+    return [(database, table) for database, table in found if database in here and table in named]
+
+
 @contextmanager
-def kept_still(connection: Connection, relation: Relation) -> Generator[None]:
-    """Nobody writes a table: all of its changes that are committed are in the log, and are seen."""
+def kept_still(connection: Connection, relations: Sequence[Relation]) -> Generator[None]:
+    """Nobody writes some tables: all of their changes that are committed are in the log, and are seen."""
     try:
-        connection.run(f"LOCK TABLES {relation.sql} READ")
+        connection.run(f"LOCK TABLES {', '.join(f'{r.sql} READ' for r in relations)}")
     except ConnectorError as error:
         if error.code != "E3161":
             raise

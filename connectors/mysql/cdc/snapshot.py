@@ -17,7 +17,7 @@ from connectors.mysql.described import Relation
 from runtime.core.schema import Field, Schema
 from runtime.core.types import TypeRoot
 
-__all__ = ["KeyOrder", "Snapshot", "key_order", "limits_of", "snapshot_rows"]
+__all__ = ["KeyOrder", "SnapshotRows", "key_order", "limits_of", "snapshot_rows", "snapshot_taken"]
 
 _ALIKE = frozenset(
     {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE, TypeRoot.DECIMAL}
@@ -55,16 +55,31 @@ def _bytes(texts: list[str]) -> pa.Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Some rows: columns, and the key of each as texts, if it has an order. `place`: of the whole snapshot."""
+class SnapshotRows:
+    """Some rows: columns, and the key of each as texts, if it has an order."""
 
     columns: list[pa.Array]
     keys: list[pa.Array]
-    place: Place
 
     def key(self, number: int) -> tuple[str, ...]:
         """The key of a row."""
         return tuple(column[number].as_py().decode() for column in self.keys)
+
+
+def snapshot_taken(connection: Connection, relations: Sequence[Relation], name: str, *, logged: bool) -> Place:
+    """Take a snapshot of some tables, which are of one moment; its place in the log.
+
+    Args:
+        connection: on which it is taken.
+        name: the tables, for messages.
+        logged: whether its place in the log is wanted.
+    """
+    if not logged:
+        connection.run(_SNAPSHOT)
+        return Place("", 0)
+    with connected(connection.address, name) as holder, kept_still(holder, relations):
+        connection.run(_SNAPSHOT)
+        return log_end(connection)
 
 
 def snapshot_rows(
@@ -73,25 +88,10 @@ def snapshot_rows(
     schema: Schema,
     order: Sequence[KeyOrder],
     behind: Sequence[str] | None,
-    name: str,
-    *,
-    logged: bool,
     stop: threading.Event,
-) -> Iterator[Snapshot]:
-    """The rows behind a key, or all; at last none. Given up at `stop`.
-
-    Args:
-        connection: on which the snapshot is taken.
-        name: the table, for messages.
-        logged: whether its place in the log is wanted.
-    """
-    place = Place("", 0)
-    if logged:
-        with connected(connection.address, name) as holder, kept_still(holder, relation):
-            connection.run(_SNAPSHOT)
-            place = log_end(connection)
-    else:
-        connection.run(_SNAPSHOT)
+) -> Iterator[SnapshotRows]:
+    """The rows of a table behind a key, or all. Given up at `stop`."""
+    name = f"{relation.database}.{relation.name}"
     columns: list[Column] = [relation.column(f.name) for f in schema]
     asked = ", ".join(c.asked(quoted(c.name)) for c in columns)
     query = f"SELECT {asked} FROM {relation.sql}"
@@ -107,9 +107,7 @@ def snapshot_rows(
             typed(rows.column(i), field, name, column.word)
             for i, (field, column) in enumerate(zip(schema, columns, strict=True))
         ]
-        yield Snapshot(values, [rows.column(i) for i in at], place)
-    if not stop.is_set():
-        yield Snapshot([], [], place)
+        yield SnapshotRows(values, [rows.column(i) for i in at])
 
 
 def _behind(order: Sequence[KeyOrder], behind: Sequence[str]) -> str:

@@ -9,9 +9,7 @@ from connectors.databases.followed import UNHELD, FollowedTable, check_followed
 from connectors.databases.parts import ColumnThere
 from connectors.formats.held import check_held
 from connectors.mysql.cdc.options import CDC_OPTIONS, CdcOptions, read_options
-from connectors.mysql.cdc.positions import Position
 from connectors.mysql.cdc.reader import MysqlCdcReader
-from connectors.mysql.columns import Column
 from connectors.options import TableOptions, physical_part
 from runtime.core.errors import ConnectorError
 from runtime.core.types import STRING, DataType, timestamp_ltz
@@ -25,39 +23,36 @@ METADATA: dict[str, DataType] = {
     "database_name": STRING.not_null(),
     "table_name": STRING.not_null(),
     "op_ts": timestamp_ltz(3).not_null(),
+    "row_kind": STRING.not_null(),
 }
 
 
 @dataclass(frozen=True)
 class MysqlCdcSource(FollowedTable):
-    """One table."""
+    """A table, or all whose names match."""
 
     options: CdcOptions
     connector = "mysql-cdc"
 
-    @property
-    def constants(self) -> dict[str, str]:
-        return {"database_name": self.options.address.database, "table_name": self.options.table}
+    def constants_of(self, name: tuple[str, str]) -> dict[str, str]:
+        """Metadata that is the same in all rows of a table."""
+        return dict(zip(("database_name", "table_name"), name, strict=True))
 
     @property
     def place(self) -> str:
-        """The table there, for messages."""
-        return f"{self.options.address.database}.{self.options.table}"
+        """The table there, or the tables, for messages."""
+        return f"{self.options.databases.text}.{self.options.tables.text}"
 
     def open(self, split: Split, context: ReadContext) -> MysqlCdcReader:
         return MysqlCdcReader(self, context)
 
-    def columns_at(self, position: Position) -> list[Column]:
-        """The columns of the table where reading is."""
-        return [Column(name, type_, null, charset) for name, type_, charset, null in position.columns]
-
-    def check_columns(self, there: Callable[[str], ColumnThere]) -> None:
-        """Raises ConnectorError E3163 for columns that the table there does not have so."""
+    def check_columns(self, place: str, there: Callable[[str], ColumnThere]) -> None:
+        """Raises ConnectorError E3163 for columns that a table there does not have so."""
         for field in self.physical:
             column = there(field.name)
             if not column.may_be(field.type):
                 raise ConnectorError(
-                    f"column {field.name} of {self.place} is {column.declared} there, which cannot be read as {field.type}",
+                    f"column {field.name} of {place} is {column.declared} there, which cannot be read as {field.type}",
                     code="E3163",
                     hint="declare the type that the column has there; columns of shapes are left out",
                 )

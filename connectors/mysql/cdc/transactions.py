@@ -1,28 +1,22 @@
-"""What the log says, event by event, as batches of changes of one table."""
+"""What the log says, event by event, as batches of changes of the tables that are read."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from connectors.databases.followed import beyond
 from connectors.kit.prefetch import Fetched
 from connectors.mysql.cdc import events as ev
-from connectors.mysql.cdc.cells import followed, values_of
-from connectors.mysql.cdc.gtids import Gtid, Numbers, has
+from connectors.mysql.cdc.gtids import Gtid, Numbers
 from connectors.mysql.cdc.positions import Place, Position
-from connectors.mysql.cdc.rows import RowEvent, Rows, read_rows
-from connectors.mysql.cdc.snapshot import KeyOrder, limits_of
-from connectors.mysql.columns import Column
-from runtime.core import changelog
+from connectors.mysql.cdc.rows import RowEvent
+from connectors.mysql.cdc.tables import Begun, LogTable
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
 
@@ -41,59 +35,27 @@ _OTHERS = re.compile(
     r"ALTER\s+(?:VIEW|USER|DATABASE|EVENT))\b",
     re.IGNORECASE,
 )
+_NAME = re.compile(r"`[^`]+`|[\w$]+")
 _DATA = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
 
 
-@dataclass(slots=True)
-class _Begun:
-    """A transaction. `gtid`: its number, if it has one; `within`: that of the position in whose middle it is; `counted`: changes
-    of it that were decoded; `skip`: that were given before the reading was cut off."""
-
-    place: Place
-    skip: int
-    gtid: Gtid | None
-    within: str | None
-    counted: int = 0
-
-    @property
-    def given(self) -> int:
-        """Changes of it that do not count any more."""
-        return max(self.skip, self.counted)
-
-    def seen(self, place: Place) -> bool:
-        """Whether a snapshot has it that was taken at a place."""
-        if place.gtids is not None and self.gtid is not None:
-            return has(place.gtids, self.gtid)
-        return self.place.before(place)
-
-
 class Transactions:
-    """Changes of one table gather here until there are enough of them.
+    """Changes of tables gather here until there are enough of them.
 
     Args:
-        order: of its key; needed where several snapshots were taken.
         position: where the events begin.
-        describe: asks for the columns of the table as they are now, and whether the log tells names of columns.
+        tables: that are read.
         trailer: bytes of checksum behind each event, until the log tells it.
         numbers: the transactions before the position.
     """
 
     def __init__(
-        self,
-        source: MysqlCdcSource,
-        order: Sequence[KeyOrder],
-        position: Position,
-        describe: Callable[[], tuple[Sequence[Column], bool]],
-        trailer: int,
-        numbers: Numbers,
+        self, source: MysqlCdcSource, position: Position, tables: Sequence[LogTable], trailer: int, numbers: Numbers
     ) -> None:
+        self.appeared: set[tuple[str, str]] = set()
+        """Other tables whose names match, and which the log has told of."""
         self._source = source
-        self._order = order
-        self._describe = describe
-        self._now: dict[str, Column] = {}
-        self._altered_at: Place | None = None
-        self._schema = source.inner_schema([c.name for c in order] if len(position.ranges) > 1 else [])
-        self._columns = [Column(n, t, null, charset) for n, t, charset, null in position.columns]
+        self._read = {table.name: table for table in tables}
         self._position = position
         self._file = position.place.file
         self._at = position.place.at
@@ -104,16 +66,14 @@ class Transactions:
         self._numbers = numbers
         self._before: str | None = None
         """The numbers before the first transaction of the waiting events."""
-        self._known: dict[bytes, bool] = {}
-        self._tables: dict[int, bool] = {}
-        self._shape: ev.Shape | None = None
-        self._said = b""
-        self._places: list[int] = []
+        self._known: dict[bytes, LogTable | None] = {}
+        self._tables: dict[int, LogTable | None] = {}
         self._open = self._body = self._xa = False
-        self._begun: list[_Begun] = []
+        self._begun: list[Begun] = []
         """Transactions of the waiting events, and the open one."""
-        self._events: list[RowEvent] = []
-        self._seconds: list[int] = []
+        self._events = 0
+        self._last: Begun | None = None
+        """The transaction of the newest event that waits or was decoded."""
         self._size = 0
         self._since = 0.0
 
@@ -125,8 +85,11 @@ class Transactions:
             last = self._begun[-1]
             skip, within = last.given, last.within or (self._numbers.alone(last.gtid) if last.given else None)
         place = Place(self._file, self._at, self._numbers.text)
-        found = replace(self._position, place=place, skip=skip, within=within)
-        return found.matters() if found.ranges else found
+        return self._positioned(place, skip, within).matters()
+
+    def _positioned(self, place: Place, skip: int, within: str | None) -> Position:
+        tables = tuple(t.position for t in self._read.values())
+        return Position(self._position.server, place, tables, skip, within)
 
     @property
     def reached(self) -> Place:
@@ -146,7 +109,12 @@ class Transactions:
 
     @property
     def waiting(self) -> bool:
-        return bool(self._events)
+        return self._events > 0
+
+    @property
+    def between(self) -> bool:
+        """Whether no transaction is open."""
+        return not self._open
 
     # --- events
 
@@ -159,15 +127,16 @@ class Transactions:
         for event in given:
             seconds, kind, end = ev.read_header(event)
             if kind in ev.ROWS:
-                if self._tables.get(_number(event)):
-                    self._add(event, kind, seconds, end)
+                table = self._tables.get(_number(event))
+                if table is not None:
+                    self._add(table, event, kind, seconds, end)
             elif kind == ev.TABLE_MAP:
                 told = bytes(event[ev.HEAD : len(event) - self._trailer])
-                ours = self._known.get(told)
-                if ours is None or (ours and told[6:] != self._said):
+                table = self._known.get(told)
+                if told not in self._known or (table is not None and told[6:] != table.said):
                     yield from self._mapped(told)
                 else:
-                    self._tables[_number(event)] = ours
+                    self._tables[_number(event)] = table
             elif kind == ev.XID or kind == ev.XA_PREPARE:
                 self._commit(end)
             elif kind in ev.BEGINS:
@@ -191,7 +160,9 @@ class Transactions:
                 self._numbers.began(event, self._trailer)
             elif kind == ev.PAYLOAD:
                 raise self._unread("compressed transactions", "SET GLOBAL binlog_transaction_compression = OFF")
-            elif (kind in ev.COMPRESSED_ROWS or kind == ev.PARTIAL_UPDATE) and self._tables.get(_number(event)):
+            elif (kind in ev.COMPRESSED_ROWS or kind == ev.PARTIAL_UPDATE) and (
+                self._tables.get(_number(event)) is not None
+            ):
                 raise self._unread(
                     "rows that are compressed or not whole",
                     "SET GLOBAL log_bin_compress = OFF, binlog_row_value_options = ''",
@@ -218,7 +189,7 @@ class Transactions:
         self._open, self._body, self._xa = True, body, False
         if self._begun and not self._events:
             self._begun.clear()
-        self._begun.append(_Begun(Place(self._file, at), self._skip, gtid, self._within))
+        self._begun.append(Begun(Place(self._file, at), self._skip, gtid, self._within))
         self._within = None
 
     def _commit(self, end: int) -> None:
@@ -229,31 +200,37 @@ class Transactions:
 
     def _mapped(self, told: bytes) -> Iterator[Fetched]:
         """What a number of a table means from here on."""
-        table = ev.read_table_map(told)
-        options = self._source.options
-        ours = (table.database, table.table) == (options.address.database, options.table)
+        told_of = ev.read_table_map(told)
+        name = told_of.database, told_of.table
+        table = self._read.get(name)
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
-        self._known[told] = self._tables[table.number] = ours
-        if not ours:
+        self._known[told] = self._tables[told_of.number] = table
+        if table is None:
+            if self._source.options.patterned and self._source.options.wants(*name):
+                self.appeared.add(name)
             return
-        self._said = told[6:]
-        shape = table.shape()
-        if shape != self._shape:
+        table.said = told[6:]
+        shape = told_of.shape()
+        if not table.is_shaped(shape):
             if self._events:
                 yield self.flush()
-            self._shaped(shape)
+            table.shaped(shape, self.reached)
 
-    def _add(self, event: memoryview, kind: int, seconds: int, end: int) -> None:
+    def _add(self, table: LogTable, event: memoryview, kind: int, seconds: int, end: int) -> None:
         if self._xa:
             raise self._unread("a transaction of XA, which may be taken back", "leave XA out for this table")
         if not self._open:
             self._begin(end - len(event), None, body=True)
+        if table.passes_over(self._begun[-1]):
+            return
         if not self._events:
             self._since, self._before = time.monotonic(), self._numbers.text
-        self._events.append(RowEvent(kind, event[: len(event) - self._trailer], len(self._begun) - 1))
-        self._seconds.append(seconds)
+        row_event = RowEvent(kind, event[: len(event) - self._trailer], len(self._begun) - 1)
+        table.add(row_event, seconds, self._events)
+        self._events += 1
         self._size += len(event)
+        self._last = self._begun[-1]
 
     def _statement(self, event: memoryview, end: int) -> Iterator[Fetched]:
         database, text = ev.read_statement(event, self._trailer)
@@ -269,35 +246,42 @@ class Transactions:
             self._commit(end)
         elif first == "ROLLBACK" and second != "TO":
             last = self._begun[-1] if self._begun else None
-            if self._open and last is not None and (last.counted or self._of_last()):
+            if self._open and last is not None and last is self._last:
                 raise self._unread(
                     "a transaction with rows of this table that was taken back", "begin anew with --fresh"
                 )
             self._commit(end)
         else:
-            if self._names_it(database, text):
-                yield from self._told(first, text, Place(self._file, end))
+            for table in self._named(database, text):
+                yield from self._told(table, first, text, Place(self._file, end))
+            if first in _SHAPES and self._source.options.patterned:
+                self._appeared(database, text)
             if not self._body:
                 self._commit(end)
 
-    def _of_last(self) -> bool:
-        return bool(self._events) and self._events[-1].owner == len(self._begun) - 1
+    def _named(self, database: str, text: str) -> list[LogTable]:
+        """The tables that a statement may be about."""
+        return [
+            table
+            for (here, name), table in self._read.items()
+            if (database == here or here.lower() in text.lower())
+            and re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", text, re.IGNORECASE) is not None
+        ]
 
-    def _names_it(self, database: str, text: str) -> bool:
-        """Whether a statement may be about the table."""
+    def _appeared(self, database: str, text: str) -> None:
+        """Looks for names of other tables in a statement."""
+        words = {word.strip("`") for word in _NAME.findall(text)}
         options = self._source.options
-        if re.search(rf"(?<![\w$]){re.escape(options.table)}(?![\w$])", text, re.IGNORECASE) is None:
-            return False
-        here = options.address.database
-        return database == here or here.lower() in text.lower()
+        databases = options.databases.chosen(sorted(words | {database}))
+        self.appeared |= {(d, t) for d in databases for t in options.tables.chosen(sorted(words))} - {*self._read}
 
-    def _told(self, first: str, text: str, place: Place) -> Iterator[Fetched]:
+    def _told(self, table: LogTable, first: str, text: str, place: Place) -> Iterator[Fetched]:
         source = self._source
         if first == "TRUNCATE":
             if source.options.ignores_truncate:
                 return
             raise ConnectorError(
-                f"{source.place} was truncated before {place} of the log: which rows are gone is not told",
+                f"{table.place} was truncated before {place} of the log: which rows are gone is not told",
                 code="E3172",
                 hint="begin anew with --fresh; or set 'scan.truncate.mode' = 'ignore', and the rows stay",
             )
@@ -305,10 +289,10 @@ class Transactions:
             if not _OTHERS.match(text):
                 if self._events:
                     yield self.flush()
-                self._altered(place)
+                table.altered(place)
         elif self._body or first in _DATA:
             raise ConnectorError(
-                f"{source.place} was perhaps written by a statement, not by rows, before {place} of the log",
+                f"{table.place} was perhaps written by a statement, not by rows, before {place} of the log",
                 code="E3172",
                 hint="set binlog_format = ROW for all sessions, and begin anew with --fresh",
             )
@@ -320,68 +304,15 @@ class Transactions:
             hint=hint,
         )
 
-    # --- the shape of the table
-
-    def _altered(self, place: Place) -> None:
-        """The table was altered: columns that are read must be now what they were before."""
-        columns, tells_names = self._describe()
-        self._now = {c.name: c for c in columns}
-        if not tells_names and [*self._now] != [c.name for c in self._columns]:
-            raise self._other(f"{self._source.place} has other columns", place)
-        known = {c.name: c for c in self._columns}
-        for field in self._schema:
-            before, now = known.get(field.name), self._now.get(field.name)
-            if (
-                before is not None
-                and now is not None
-                and (before.declared, before.charset) != (now.declared, now.charset)
-            ):
-                raise self._other(f"column {field.name} of {self._source.place} is {now.declared} now", place)
-        self._shape, self._said = None, b""
-        self._altered_at = place
-
-    def _shaped(self, shape: ev.Shape) -> None:
-        """Rows have a shape from here on."""
-        known = self._columns
-        if shape.names:
-            by_name = {c.name: c for c in known}
-            known = [by_name.get(n) or self._now.get(n) or Column(n, "", True) for n in shape.names]
-        elif self._altered_at is not None and [*self._now] != [c.name for c in known]:
-            raise self._other(f"{self._source.place} has other columns", self._altered_at)
-        if len(known) != len(shape.codes):
-            raise self._other(f"{self._source.place} has {len(shape.codes)} columns, not {len(known)}", self.reached)
-        places = {c.name: i for i, c in enumerate(known)}
-        for field in self._schema:
-            if field.name not in places:
-                raise self._other(f"{self._source.place} has no column {field.name}", self.reached)
-            at = places[field.name]
-            if not followed(known[at], shape.codes[at], shape.more[at]):
-                raise self._other(
-                    f"column {field.name} of {self._source.place} is not {known[at].declared}, or has a type that is not followed",
-                    self.reached,
-                )
-        self._shape = shape
-        self._places = [places[f.name] for f in self._schema]
-        self._columns = known
-        told = tuple((c.name, c.declared, c.charset, c.nullable) for c in known)
-        self._position = replace(self._position, columns=told)
-
-    def _other(self, what: str, place: Place) -> ConnectorError:
-        return ConnectorError(
-            f"{what} behind {place} of the log",
-            code="E3172",
-            hint="the log tells no names of columns: SET GLOBAL binlog_row_metadata = FULL, and columns may come and go; or "
-            "declare the table as it is now, and begin anew with --fresh",
-        )
-
     # --- changes
 
     def flush(self) -> Fetched:
         """What has gathered, and the position behind it."""
         if not self._events:
             return Fetched(ChangelogBatch.empty(self._source.schema), self.position.json())
-        before, begun, numbers = self._position, [*self._begun], self._before
+        begun, numbers = [*self._begun], self._before
         given = [b.given for b in begun]
+        before = self._positioned(self._position.place, 0, None)
         rows, owners = self._decoded()
 
         def within(count: int) -> tuple[Any, int]:
@@ -397,79 +328,36 @@ class Transactions:
             )
             return at.json(), rows
 
-        self._events, self._seconds, self._size = [], [], 0
+        self._events = self._size = 0
         self._begun = self._begun[-1:] if self._open else []
         return Fetched(rows, self.position.json(), within=within)
 
     def _decoded(self) -> tuple[ChangelogBatch, npt.NDArray[np.int64]]:
-        """Rows, and the number of each one's transaction among those begun."""
-        assert self._shape is not None
-        source = self._source
-        rows = read_rows(self._events, self._shape, self._places)
-        columns = [
-            values_of(
-                rows.data, cells, (self._shape.codes[at], self._shape.more[at]), self._columns[at], field, source.place
-            )
-            for cells, at, field in zip(rows.columns, self._places, self._schema, strict=True)
-        ]
-        owners = np.array([e.owner for e in self._events], dtype=np.int64)[rows.event]
-        kinds = self._kinds(rows, columns)
-        wanted = self._fresh(rows, owners) & self._unseen(columns, owners)
-        if source.options.upsert:
-            wanted &= kinds != changelog.UPDATE_BEFORE
-        moments = np.array(self._seconds, dtype=np.int64)[rows.event] * 1_000_000
-        if (since := source.options.since) is not None:
-            wanted &= moments >= since * 1000
-        named = dict(zip(self._schema.names, columns, strict=True))
-        batch = source.batch(named, len(kinds), moments, kinds)
-        return (batch, owners) if wanted.all() else (batch.filter(wanted), owners[wanted])
+        """Rows, in the order of the log, and the number of each one's transaction among those begun."""
+        parts = [table.taken(self._begun) for table in self._read.values() if table.waiting]
+        rows, owners = ChangelogBatch.concat(p.rows for p in parts), np.concatenate([p.owner for p in parts])
+        begins, counts = np.concatenate([p.begins for p in parts]), np.concatenate([p.counts for p in parts])
+        if len(parts) > 1:
+            order = np.argsort(np.concatenate([p.event for p in parts]), kind="stable")
+            rows, owners, begins, counts = rows.take(order), owners[order], begins[order], counts[order]
+        counts &= self._fresh(np.cumsum(begins) - 1, owners)
+        return (rows, owners) if counts.all() else (rows.filter(counts), owners[counts])
 
-    def _kinds(self, rows: Rows, columns: Sequence[pa.Array]) -> changelog.Kinds:
-        """Of each row. Where an update changes the key, the row with the old one is gone, and one with the new one is there."""
-        moved = np.zeros(len(rows.event), dtype=bool)
-        olds = np.flatnonzero(rows.is_old & ~rows.alone)
-        names = self._source.key or [c.name for c in self._order if self._schema.index_of(c.name) >= 0]
-        for name in names if len(olds) else ():
-            column = columns[self._schema.index_of(name)]
-            before, after = column.take(pa.array(olds)), column.take(pa.array(olds + 1))
-            moved[olds] |= pc.fill_null(pc.not_equal(before, after), False).to_numpy(zero_copy_only=False)
-        moved[olds + 1] = moved[olds]
-        whole = rows.alone | moved
-        return np.where(
-            rows.is_old,
-            np.where(whole, changelog.DELETE, changelog.UPDATE_BEFORE),
-            np.where(whole, changelog.INSERT, changelog.UPDATE_AFTER),
-        ).astype(np.int8)
-
-    def _fresh(self, rows: Rows, owners: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which rows were not given before the reading was cut off. Counts the changes of each transaction."""
+    def _fresh(self, change: npt.NDArray[np.int64], owners: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which rows were not given before the reading was cut off. Counts the changes of each transaction. `change`: the number
+        of each row's change."""
         fresh = np.ones(len(owners), dtype=bool)
         last = np.searchsorted(owners, [0, len(self._begun) - 1], "right") - 1
         first, of_last = self._begun[0], self._begun[-1]
         if first.skip:
-            numbers = rows.change + first.counted
+            numbers = change + first.counted
             fresh = (owners != 0) | (numbers >= first.skip)
         if of_last is first:
-            first.counted += int(rows.change[last[0]]) + 1
+            first.counted += int(change[last[0]]) + 1
         elif owners[-1] == len(self._begun) - 1:
             before = int(np.searchsorted(owners, len(self._begun) - 1))
-            of_last.counted += int(rows.change[-1] - rows.change[before]) + 1
+            of_last.counted += int(change[-1] - change[before]) + 1
         return fresh
-
-    def _unseen(self, columns: Sequence[pa.Array], owners: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which rows no snapshot has."""
-        ranges = self._position.ranges
-        if not ranges:
-            return np.ones(len(owners), dtype=bool)
-        seen = np.array([[b.seen(r.place) for r in ranges] for b in self._begun], dtype=bool)
-        if not seen.any():
-            return np.ones(len(owners), dtype=bool)
-        which = np.zeros(len(owners), dtype=np.int64)
-        keys = [columns[self._schema.index_of(c.name)] for c in self._order] if len(ranges) > 1 else []
-        for one in ranges[:-1]:
-            assert one.through is not None
-            which += beyond(keys, limits_of(self._order, one.through, self._source.place))
-        return ~seen[owners, which]
 
 
 def _number(event: memoryview) -> int:

@@ -43,6 +43,8 @@ class PostgresCdcReader(PrefetchingReader):
         super().__init__(source.name, self._following, context, bounded=source.bounded)
 
     def fetch_end_offset(self) -> None:
+        # Twice: what is looked up from here on is an answer, and whoever has just looked looks again.
+        self._following.asked.set()
         super().fetch_end_offset()
         self._following.asked.set()
 
@@ -138,7 +140,9 @@ class _Following:
             count = len(rows.columns[0])
             if count:
                 columns = dict(zip(schema.names, rows.columns, strict=True))
-                yield Fetched(source.batch(columns, count, None, None), within(count)[0], within=within)
+                yield Fetched(
+                    source.batch(columns, count, None, None, source.constants), within(count)[0], within=within
+                )
         if last is None:
             return position
         done = replace(position, seen=(*before, last), reading=False, stuck=False)
@@ -186,7 +190,7 @@ class _Following:
             if transactions.waiting:
                 yield transactions.flush()
             transactions.reach(stream.sent)
-            if wanted is not None and wanted.reached(transactions.position.lsn):
+            if wanted is not None and not self.asked.is_set() and wanted.reached(transactions.position.lsn):
                 wanted = None
                 yield Fetched(None, transactions.position.json())
             elif transactions.position != told and time.monotonic() - moved_at > _MOVE_SECONDS:

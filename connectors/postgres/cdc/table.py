@@ -29,6 +29,7 @@ METADATA: dict[str, DataType] = {
     "schema_name": STRING.not_null(),
     "table_name": STRING.not_null(),
     "op_ts": timestamp_ltz(3).not_null(),
+    "row_kind": STRING.not_null(),
 }
 _2000_MICROS = 946_684_800_000_000
 
@@ -42,6 +43,7 @@ class PostgresCdcSource(FollowedTable):
 
     @property
     def constants(self) -> dict[str, str]:
+        """Metadata that is the same in all rows."""
         return {
             "database_name": self.options.address.database,
             "schema_name": self.options.schema,
@@ -92,7 +94,7 @@ class PostgresCdcSource(FollowedTable):
         self, columns: dict[str, pa.Array], count: int, micros: npt.NDArray[np.int64], kinds: Kinds
     ) -> ChangelogBatch:
         """Changes. `micros`: when each was committed, since 2000."""
-        return self.batch(columns, count, micros + _2000_MICROS, kinds)
+        return self.batch(columns, count, micros + _2000_MICROS, kinds, self.constants)
 
 
 def _source(request: TableRequest) -> PostgresCdcSource:

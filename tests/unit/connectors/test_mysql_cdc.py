@@ -375,7 +375,8 @@ def test_truncated_is_passed_over(made: MariaDatabase) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"table-name": "t.*"}, "may be a pattern"),
+        ({"table-name": "t.*("}, "is no regular expression"),
+        ({"database-name": "(?=t).*"}, "matching may take long"),
         ({"server-id": "x"}, "cannot be 'x'"),
         ({"scan.startup.mode": "timestamp"}, "needs the option .scan.startup.timestamp-millis"),
         ({"scan.startup.mode": "specific-offset", "scan.startup.specific-offset.gtid-set": "0-1"}, "cannot be .0-1"),

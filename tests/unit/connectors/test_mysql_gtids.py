@@ -17,7 +17,8 @@ from postgres_cdc_tables import Contents, all_there_is, error_of, opened
 from connectors.mysql.cdc import log
 from connectors.mysql.cdc.gtids import Numbers, holds, parsed
 from connectors.mysql.cdc.log import LogStream
-from connectors.mysql.cdc.positions import Place, Position
+from connectors.mysql.cdc.positions import Place, Position, TablePosition
+from connectors.mysql.cdc.tables import LogTable
 from connectors.mysql.cdc.transactions import Transactions
 from connectors.mysql.columns import Column
 from runtime.core.changelog import INSERT, UPDATE_AFTER, UPDATE_BEFORE
@@ -30,6 +31,7 @@ from tests.unit.connectors.test_mysql_cdc import CASES, _something, begun, made,
 
 __all__ = ["made"]
 ONE, OTHER = UUID(int=1), UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
+TABLE = TablePosition("d", "t", (("id", "int(11)", "", True),))
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +128,15 @@ def test_a_checkpoint_of_before_goes_on_and_gets_numbers(made: MariaDatabase) ->
     position = begun(table(made))
     known = _numbers(made)
     assert position["at"].pop("gtids") == known
-    position["at"]["ranges"] = [[None, position["at"]["file"], position["at"]["at"]]]
+    ((_, _, columns, *_),) = position["at"].pop("tables")
+    ranges = [[None, position["at"]["file"], position["at"]["at"]]]
+    position["at"] |= {"columns": columns, "ranges": ranges, "reading": False, "stuck": False}
     made.run("UPDATE t SET n = 1", "FLUSH BINARY LOGS")
     reader = opened(table(made), position)
     assert [kind for kind, _ in all_there_is(reader)] == [UPDATE_BEFORE, UPDATE_AFTER]
     now = reader.position()["at"]
     reader.close()
-    assert now["gtids"] == _numbers(made) != known and now["ranges"] == []
+    assert now["gtids"] == _numbers(made) != known and now["tables"][0][3:] == [[], False, False]
 
 
 def test_where_it_begins_by_numbers_and_times(made: MariaDatabase) -> None:
@@ -166,7 +170,7 @@ def test_what_is_refused(made: MariaDatabase) -> None:
     of_mysql = {**position, "at": {**position["at"], "gtids": f"{OTHER}:1-5"}}
     assert "has no GTIDs such as" in error_of(table(made), of_mysql).message
     with pytest.raises(ConnectorError, match="another source"):
-        Position.of({**position["at"], "gtids": "0-1"})
+        Position.of({**position["at"], "gtids": "0-1"}, ("d", "t"))
 
 
 def test_a_keyless_table_moves_between_transactions_alone(made: MariaDatabase) -> None:
@@ -274,7 +278,8 @@ def _of_mysql(position: Position, *, wanted: bool = True) -> Transactions:
     options = {"hostname": "h", "username": "u", "password": "p", "database-name": "d", "table-name": "t"}
     given: Any = source("mysql-cdc", Schema.of(("id", INT)), options)
     numbers = Numbers(position.place.gtids, maria=False, wanted=wanted)
-    return Transactions(given, (), position, lambda: ([Column("id", "int(11)", True)], False), 0, numbers)
+    one = LogTable(given, (), position.tables[0], lambda: ([Column("id", "int(11)", True)], False))
+    return Transactions(given, position, [one], 0, numbers)
 
 
 def _rotate(file: str) -> memoryview:
@@ -282,7 +287,7 @@ def _rotate(file: str) -> memoryview:
 
 
 def test_the_log_of_mysql_by_numbers() -> None:
-    position = Position("uuid", Place("", 0, f"{OTHER}:1-4"), columns=(("id", "int(11)", "", True),))
+    position = Position("uuid", Place("", 0, f"{OTHER}:1-4"), (TABLE,))
     taken = _of_mysql(position)
     events = [_rotate("bin.000007"), _event(35, _packed((OTHER, 1, 2)), 200)]
     for number in (5, 6, 7):
@@ -302,7 +307,7 @@ def test_the_log_of_mysql_by_numbers() -> None:
 
 
 def test_numbers_are_taken_up_where_a_file_begins() -> None:
-    position = Position("uuid", Place("bin.000001", 4), columns=(("id", "int(11)", "", True),))
+    position = Position("uuid", Place("bin.000001", 4), (TABLE,))
     files = [_event(35, _packed((ONE, 3, 9), (OTHER, 1, 4)), 200), *_transaction(5, 1000)]
     for wanted, expected in ((True, f"{ONE}:3-9,{OTHER}:1-5"), (False, None)):
         taken = _of_mysql(position, wanted=wanted)
@@ -319,7 +324,7 @@ def test_numbers_are_taken_up_where_a_file_begins() -> None:
 
 @pytest.mark.parametrize("kind", [33, 35, 162])
 def test_events_that_are_too_short(kind: int) -> None:
-    taken = _of_mysql(Position("uuid", Place("bin.000001", 4)))
+    taken = _of_mysql(Position("uuid", Place("bin.000001", 4), (TABLE,)))
     with pytest.raises(ConnectorError, match="too short"):
         list(taken.take([_event(kind, struct.pack("<Q", 3) if kind == 35 else b"\0", 200)]))
 
