@@ -24,7 +24,7 @@ from runtime.spi.statistics import TableStatistics
 __all__ = ["ABSENT_CONNECTORS", "AbsentTable", "absent_table", "is_absent_connector", "refuse_absent"]
 
 _BOUNDED_NAMES = """
-cassandra clickhouse doris faker hbase-1.4 hbase-2.2 hive hudi kudu maxcompute odps
+cassandra doris faker hbase-1.4 hbase-2.2 hive hudi kudu maxcompute odps
 paimon starrocks
 """
 _BOUNDED = frozenset(_BOUNDED_NAMES.split())

@@ -8,6 +8,7 @@ __all__ = ["CATALOGS", "CONNECTORS", "FORMATS", "MODELS", "standard_registry"]
 
 CONNECTORS = {
     "blackhole": "connectors.blackhole.table:BLACKHOLE",
+    "clickhouse": "connectors.clickhouse.table:CLICKHOUSE",
     "datagen": "connectors.datagen.table:DATAGEN",
     "delta": "connectors.delta.table:DELTA",
     "duckdb": "connectors.duckdb_file.table:DUCKDB",
@@ -58,6 +59,7 @@ FORMATS = {
     "raw": "connectors.formats.raw:RAW",
 }
 CATALOGS = {
+    "clickhouse": "connectors.clickhouse.catalog:CLICKHOUSE_CATALOG",
     "confluent-registry": "connectors.schema_registry.catalog:CONFLUENT_REGISTRY",
     "delta": "connectors.delta.catalog:DELTA_CATALOG",
     "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.core import retries
+from tests.servers.clickhouse import clickhouse
 from tests.servers.kafka import kafka
 from tests.servers.mariadb import mariadb, mariadb_server
 from tests.servers.mongodb import mongodb, mongodb_server
@@ -19,8 +20,8 @@ from tests.servers.redis import redis, redis_server
 from tests.servers.s3 import s3_server
 
 __all__ = [
-    "mariadb", "mariadb_server", "mongodb", "mongodb_server", "mosquitto", "mosquitto_server", "nats", "nats_server", "postgres",
-    "postgres_server", "rabbitmq", "rabbitmq_server", "redis", "redis_server",
+    "clickhouse", "mariadb", "mariadb_server", "mongodb", "mongodb_server", "mosquitto", "mosquitto_server", "nats", "nats_server",
+    "postgres", "postgres_server", "rabbitmq", "rabbitmq_server", "redis", "redis_server",
 ]  # fmt: skip
 
 

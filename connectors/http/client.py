@@ -14,7 +14,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import Message
@@ -80,28 +81,32 @@ class Client:
 
     def ask(self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Answer:
         """The answer, whatever its status is. `url`: with a host, and as it is to be sent."""
-        parts = urlsplit(url)
-        there = (parts.scheme, parts.netloc)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        sent = {**{name: value.reveal() for name, value in self._way.headers}, **(headers or {})}
-        try:
+        there, target, sent = self._request(url, headers)
+        with _telling(there[1]):
             kept = self._kept(there)
             if kept is not None:
                 with contextlib.suppress(*_LOST):
                     return self._asked(there, kept, method, target, body, sent)
             return self._asked(there, self._opened(there), method, target, body, sent)
-        except ssl.SSLCertVerificationError as error:
-            raise ConnectorError(
-                f"the certificate of {parts.netloc} is not trusted: {error.verify_message}",
-                code="E3250",
-                hint="set 'ssl-root-cert-path' to the file of the certificates that it is signed by (PEM)",
-            ) from error
-        except (OSError, http.client.HTTPException) as error:
-            what = f"no such host: {parts.hostname}" if isinstance(error, socket.gaierror) else masked_text(str(error))
-            raise UnavailableError(
-                f"{parts.netloc} does not answer: {what or type(error).__name__}",
-                hint="is it there, and reachable from here?",
-            ) from error
+
+    @contextmanager
+    def opened(
+        self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Generator[http.client.HTTPResponse]:
+        """An answer that is read as it comes, of any length, on a connection of its own. Errors while it is read are those
+        of `ask`."""
+        there, target, sent = self._request(url, headers)
+        with _telling(there[1]), contextlib.closing(self._opened(there)) as connection:
+            connection.request(method, target, body, sent)
+            with connection.getresponse() as answer:
+                yield answer
+
+    def _request(self, url: str, headers: Mapping[str, str] | None) -> tuple[tuple[str, str], str, dict[str, str]]:
+        """The place that is asked, for what, with which headers."""
+        parts = urlsplit(url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        sent = {**{name: value.reveal() for name, value in self._way.headers}, **(headers or {})}
+        return (parts.scheme, parts.netloc), target, sent
 
     def accepted(self, answer: Answer, what: str, hint: str = "check the address, and who may ask") -> Answer:
         """The answer, of a server that has done what it was asked. `what`: for messages.
@@ -175,6 +180,26 @@ class Client:
                     return Answer(answer.status, answer.headers, read)
             connection.close()
         return Answer(answer.status, answer.headers, read)
+
+
+@contextmanager
+def _telling(place: str) -> Generator[None]:
+    """Errors of a connection to a host as `Client` says."""
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        raise ConnectorError(
+            f"the certificate of {place} is not trusted: {error.verify_message}",
+            code="E3250",
+            hint="set 'ssl-root-cert-path' to the file of the certificates that it is signed by (PEM)",
+        ) from error
+    except (OSError, http.client.HTTPException) as error:
+        host = urlsplit(f"//{place}").hostname
+        what = f"no such host: {host}" if isinstance(error, socket.gaierror) else masked_text(str(error))
+        raise UnavailableError(
+            f"{place} does not answer: {what or type(error).__name__}",
+            hint="is it there, and reachable from here?",
+        ) from error
 
 
 @functools.lru_cache(maxsize=16)

@@ -25,17 +25,24 @@ __all__ = ["Aggregation", "aggregated_columns", "as_aggregation", "check_fits", 
 _R = TypeRoot
 _BITS: Mapping[TypeRoot, int] = {_R.TINYINT: 8, _R.SMALLINT: 16, _R.INT: 32, _R.BIGINT: 64}
 _PLAIN = frozenset({*_BITS, _R.DECIMAL, _R.DATE, _R.TIMESTAMP})
-_ENDS: Mapping[str, frozenset[TypeRoot]] = {"duckdb": _PLAIN, "postgres": _PLAIN, "sqlite": frozenset(_BITS)}
+_ENDS: Mapping[str, frozenset[TypeRoot]] = {
+    "duckdb": _PLAIN,
+    "postgres": _PLAIN,
+    "sqlite": frozenset(_BITS),
+    "clickhouse": frozenset({*_BITS, _R.DATE}),
+}
 """Types of which a system finds the least and the greatest value as the engine does."""
 _KEYS: Mapping[str, frozenset[TypeRoot]] = {
     "duckdb": _PLAIN | {_R.BOOLEAN, _R.VARCHAR},
     "postgres": _PLAIN | {_R.BOOLEAN, _R.VARCHAR},
     "sqlite": frozenset({*_BITS, _R.VARCHAR}),
+    "clickhouse": frozenset({*_BITS, _R.BOOLEAN, _R.VARCHAR, _R.DATE}),
 }
 _SUMS: Mapping[str, frozenset[TypeRoot]] = {
     "duckdb": frozenset({*_BITS, _R.DECIMAL}),
     "postgres": frozenset({*_BITS, _R.DECIMAL}),
     "sqlite": frozenset(_BITS),
+    "clickhouse": frozenset(_BITS),
 }
 _MICROS = 6
 _MOST_DIGITS, _DIGITS_OF_COUNT = 38, 19
@@ -89,8 +96,8 @@ def aggregated_columns(rows: Schema, group: Sequence[str], calls: Sequence[Asked
 def as_aggregation(
     schema: Schema, dialect: str, group: Sequence[str], calls: Sequence[AskedAggregate]
 ) -> Aggregation | None:
-    """What a system is asked for; None where that may mean something else there. `dialect`: `duckdb`, `postgres` or
-    `sqlite`; another one is asked for nothing."""
+    """What a system is asked for; None where that may mean something else there. `dialect`: `duckdb`, `postgres`,
+    `sqlite` or `clickhouse`; another one is asked for nothing."""
     types = {f.name: f.type for f in schema}
     if not all(_has(_KEYS, dialect, types[name]) for name in group):
         return None
@@ -160,7 +167,7 @@ class _Spelling:
 
     def key(self, name: str, type_: DataType) -> str:
         """Texts are one group only when all their characters are the same."""
-        if type_.root is not _R.VARCHAR or self._dialect == "duckdb":
+        if type_.root is not _R.VARCHAR or self._dialect in ("duckdb", "clickhouse"):
             return _quoted(name)
         return f"{_quoted(name)} COLLATE {'BINARY' if self._dialect == 'sqlite' else _quoted('C')}"
 
@@ -189,13 +196,16 @@ class _Spelling:
             low, high = f"SUM({column} & {_HALF})", f"SUM({column} >> 32)"
             whole = f"((({high} + ({low} >> 32)) << 32) | ({low} & {_HALF}))"
             return whole if bits == 64 else f"(({whole} << {64 - bits}) >> {64 - bits})"
+        if self._dialect == "clickhouse":
+            # Its sums wrap at 64 bits by themselves, and a cast takes the last bits.
+            return f"CAST(SUM({column}) AS Nullable(Int{bits}))"
         wide, narrow = ("numeric", "int8") if self._dialect == "postgres" else ("HUGEINT", "BIGINT")
         half, all_ = 1 << (bits - 1), 1 << bits
         total = f"SUM(CAST({column} AS {wide}))"
         return f"CAST((({total} + {half}) % {all_} + {all_}) % {all_} - {half} AS {narrow})"
 
     def check(self, fits: str | None) -> str:
-        return f"MIN({fits})" if self._dialect == "sqlite" else f"CAST(bool_and({fits}) AS INT)"
+        return f"MIN({fits})" if self._dialect in ("sqlite", "clickhouse") else f"CAST(bool_and({fits}) AS INT)"
 
 
 def _quoted(name: str) -> str:

@@ -29,6 +29,7 @@ _EXACT: Mapping[str, frozenset[TypeRoot]] = {
     "postgres": _WHOLE,
     "mysql": _NUMBERS | {_R.DECIMAL, _R.DATE},
     "sqlite": _NUMBERS,
+    "clickhouse": _NUMBERS | {_R.BOOLEAN, _R.VARCHAR, _R.DATE, _R.TIMESTAMP, _R.TIMESTAMP_LTZ},
 }
 """Types that a system compares as the engine does."""
 _COMPARISONS: Mapping[str, type[exp.Binary]] = {
@@ -40,6 +41,8 @@ _COMPARISONS: Mapping[str, type[exp.Binary]] = {
     ">=": exp.GTE,
 }
 _MOST_DIGITS = 6
+_CLICKHOUSE_YEARS = range(1900, 2299)
+"""Of which all of its versions have times."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def as_conditions(
 
     Args:
         already: what was taken before; it is in the answer, and comes first.
-        dialect: `duckdb`, `postgres`, `mysql` or `sqlite`; of another one nothing is known, and nothing is taken.
+        dialect: `duckdb`, `postgres`, `mysql`, `sqlite` or `clickhouse`; of another one nothing is known, and nothing is taken.
     """
     translation = _Translation(schema, dialect)
     taken = list(already)
@@ -112,6 +115,7 @@ class _Translation:
     def __init__(self, schema: Schema, dialect: str) -> None:
         self._schema = schema
         self._types = _EXACT.get(dialect, frozenset())
+        self._dialect = dialect
 
     def exact(self, expr: Expr) -> exp.Expr | None:
         match expr:
@@ -151,18 +155,23 @@ class _Translation:
         """A column compared with constants."""
         match expr:
             case Call(function=name, args=(InputRef() as ref, Literal() as constant)) if name in comparisons:
-                value = _constant(constant.value, ref.type, constant.type, types)
+                value = self._constant(constant.value, ref.type, constant.type, types)
                 return value and comparisons[name](this=self._column(ref), expression=value)
             case Call(function=name, args=(Literal() as constant, InputRef() as ref)) if name in comparisons:
-                value = _constant(constant.value, ref.type, constant.type, types)
+                value = self._constant(constant.value, ref.type, constant.type, types)
                 return value and comparisons[name](this=value, expression=self._column(ref))
             case InList(value=InputRef() as ref, items=items):
-                values = [_constant(v, ref.type, i.type, types) for i in items for v in _values(i)]
+                values = [self._constant(v, ref.type, i.type, types) for i in items for v in _values(i)]
                 if not values or any(v is None for v in values):
                     return None
                 return exp.In(this=self._column(ref), expressions=values)
             case _:
                 return None
+
+    def _constant(self, value: Any, column: DataType, given: DataType, types: frozenset[TypeRoot]) -> exp.Expr | None:
+        if self._dialect == "clickhouse" and isinstance(value, datetime.date):
+            return _moment_of_clickhouse(value, column, given) if column.root in types else None
+        return _constant(value, column, given, types)
 
     def _column(self, ref: InputRef) -> exp.Column:
         return exp.column(self._schema[ref.index].name, quoted=True)
@@ -201,3 +210,15 @@ def _constant(value: Any, column: DataType, given: DataType, types: frozenset[Ty
             return exp.cast(exp.Literal.string(value.isoformat()), "DATE")
         case _:
             return None
+
+
+def _moment_of_clickhouse(value: datetime.date, column: DataType, given: DataType) -> exp.Expr | None:
+    """A date or a time: its texts as casts understand them are of few years."""
+    if column.root is not given.root or value.year not in _CLICKHOUSE_YEARS or column.precision > _MOST_DIGITS:
+        return None
+    if not isinstance(value, datetime.datetime):
+        return exp.Anonymous(this="toDate32", expressions=[exp.Literal.string(value.isoformat())])
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    parts = [exp.Literal.string(value.isoformat(" ")), exp.Literal.number(_MOST_DIGITS), exp.Literal.string("UTC")]
+    return exp.Anonymous(this="toDateTime64", expressions=parts)

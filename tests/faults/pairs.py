@@ -107,6 +107,15 @@ def _mongodb(request: pytest.FixtureRequest, folder: Path, name: str) -> PairTab
     return _with(name, f"{request.getfixturevalue('mongodb').options}, 'collection' = '{name}'")
 
 
+def _clickhouse(request: pytest.FixtureRequest, folder: Path, name: str) -> PairTable:
+    there = request.getfixturevalue("clickhouse")
+    there.run(
+        f"DROP TABLE IF EXISTS {name}",
+        f"CREATE TABLE {name} (id Int32, n Int32) ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = 1000",
+    )
+    return _with(name, f"'connector' = 'clickhouse', 'url' = '{there.url}', 'table-name' = '{name}'")
+
+
 def _iceberg(request: pytest.FixtureRequest, folder: Path, name: str) -> PairTable:
     return _in_catalog(
         name, f"'type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '{folder}/{name}_warehouse'"
@@ -137,6 +146,7 @@ SYSTEMS: dict[str, Callable[[pytest.FixtureRequest, Path, str], PairTable]] = {
     "redis": _redis,
     "nats": _nats,
     "mongodb": _mongodb,
+    "clickhouse": _clickhouse,
     "iceberg": _iceberg,
     "delta": _delta,
 }

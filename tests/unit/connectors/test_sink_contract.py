@@ -213,6 +213,7 @@ def test_the_page_of_guarantees_says_what_sinks_promise(tmp_path: Path) -> None:
         "jdbc": sink("jdbc", SCHEMA, {**database, "url": "jdbc:postgresql://h/d"}),
         "sqlite": sink("sqlite", SCHEMA, {"path": "x.db", "table-name": "t"}),
         "mongodb": sink("mongodb", SCHEMA, {"uri": "mongodb://h", "database": "d", "collection": "c"}),
+        "clickhouse": sink("clickhouse", SCHEMA, {"url": "http://h", "table-name": "t"}),
         "redis": sink("redis", SCHEMA, {"url": "redis://h", "stream": "s"}),
         "nats": sink("nats", SCHEMA, {"url": "nats://h", "stream": "s", "subject": "a", "format": "json"}),
         "delta": sink("delta", SCHEMA, lake),
