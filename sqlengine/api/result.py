@@ -99,6 +99,8 @@ class Result:
         self.is_append_only = append_only
         self.order = order
         self.summary = summary
+        self.rows_changed: int | None = None
+        """How many rows a statement has changed, where that is known without reading anything."""
         self.returns = False  # Whether its rows are those of RETURNING, which are shown beside the summary.
         self.warnings: tuple[str, ...] = ()
         """What else has happened that somebody should know, as sentences: a view that can no longer be kept."""

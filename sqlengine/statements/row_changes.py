@@ -42,6 +42,7 @@ else:
 
 __all__ = ["change_rows", "computed_rows", "delete", "insert_known", "is_short", "truncate", "update"]
 
+_COUNT = BIGINT.not_null()
 _SHORT_TEXT = 1000
 """Characters of the VALUES of an INSERT that is carried out together with others."""
 
@@ -223,4 +224,6 @@ def change_rows(
     if len(batch):
         contents.apply(batch)
     count = len(batch) if batch.kinds is None else int(np.count_nonzero(batch.kinds != UPDATE_BEFORE))
-    return Result.table(Schema.of((counted, BIGINT.not_null())), [[count]], summary=f"{counted_rows(count)} {done}")
+    result = Result.table(Schema.of((counted, _COUNT)), [[count]], summary=f"{counted_rows(count)} {done}")
+    result.rows_changed = count
+    return result

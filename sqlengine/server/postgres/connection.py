@@ -9,7 +9,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.core.errors import DatabaseError, SqlEngineError
@@ -21,6 +20,7 @@ from sqlengine.server.postgres.copying import BINARY_END, BINARY_SIGNATURE, copy
 from sqlengine.server.postgres.encoding import formats_for
 from sqlengine.server.postgres.engine import EngineStatement
 from sqlengine.server.postgres.notices import Notice, is_wanted, notice_fields
+from sqlengine.server.postgres.own_thread import OwnThread
 from sqlengine.server.postgres.parameter_values import from_wire, type_by_oid
 from sqlengine.server.postgres.portal import Portal
 from sqlengine.server.postgres.quick import QuickLookups
@@ -57,7 +57,7 @@ class Connection:
         self._wire = wire
         self.number = server.next_number()
         self.secret = secrets.randbits(32)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"client {self.number}")
+        self._thread = OwnThread(f"client {self.number}")
         self._bound: dict[str, tuple[Named, list[Any]]] = {}
         """What portals are of: a statement and its values."""
         self._formats: dict[str, Sequence[int]] = {}
@@ -92,7 +92,7 @@ class Connection:
             self._tell_error(PgError("57P01", error.message, hint="connect again"), severity="FATAL")
         finally:
             await self._in_thread(self.session.close)
-            self._thread.shutdown(wait=False)
+            self._thread.end()
 
     async def _next(self) -> tuple[bytes, m.Payload] | None:
         """The next message that is no lookup."""
@@ -126,7 +126,7 @@ class Connection:
         self._loop.call_later(_LAST_WORDS_SECONDS, self._wire.abort)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await self._loop.run_in_executor(self._thread, work)
+        return await self._thread.do(work)
 
     async def _in_session(self, work: Callable[[], T]) -> T:
         """A piece of the statement at hand."""
@@ -457,7 +457,7 @@ class Connection:
             return _NOTHING if piece is None else form.made(piece, portal)
 
         def begin() -> asyncio.Future[Any]:
-            return self._loop.run_in_executor(self._thread, lambda: self.session.run(next_bytes))
+            return self._thread.do(lambda: self.session.run(next_bytes))
 
         made = begin()
         while (data := await made) is not _NOTHING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -118,7 +119,11 @@ class EngineStatement:
             parsed = parsed if found is None else found.statement
         if getattr(parsed, "temporary", False) or not isinstance(parsed, (st.Insert, st.Update, st.Delete, *_DEFINING)):
             return None
-        return _words_of_tag(parsed.text)
+        return self._words if parsed is self._parsed else _words_of_tag(parsed.text)
+
+    @cached_property
+    def _words(self) -> str:
+        return _words_of_tag(self._text)
 
     @property
     def is_query(self) -> bool:
@@ -190,7 +195,7 @@ class EngineStatement:
             case ddl.CreateTable(query=query) if query is not None:
                 return lambda count: "CREATE TABLE AS"
             case _:
-                tag = _words_of_tag(self._text)
+                tag = self._words
                 return lambda count: tag
 
 
@@ -221,6 +226,8 @@ def _words_of_tag(text: str) -> str:
 
 def _rows_changed(result: Result) -> int:
     """How many rows a statement has changed, where it tells; a job in the background tells none."""
+    if result.rows_changed is not None:
+        return result.rows_changed
     if result.summary is None or (result.job is not None and result.is_running):
         return 0
     counted = list(result.changes())
