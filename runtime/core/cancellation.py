@@ -60,7 +60,7 @@ class Cancellation:
     ) -> None:
         self.patience = patience
         self.work: object = None
-        """What it governs, for whoever shows how far that has come."""
+        """What it governs at the moment, for whoever shows how far that has come."""
         self.asked_by_main = False
         """Whether the main thread has asked: in most cases, Ctrl-C."""
         self.on_request: Callable[[], None] | None = None
@@ -119,13 +119,16 @@ class Cancellation:
         self._limit = both
 
     @contextmanager
-    def governing(self) -> Generator[None]:
-        """Within the block `look` in this thread looks here, and then at what governs the block itself."""
+    def governing(self, work: object = None) -> Generator[None]:
+        """Within the block `look` in this thread looks here, and then at what governs the block itself. `work`: see there."""
         before, at_hand.chain = at_hand.chain, (self, *at_hand.chain)
+        work_before = self.work
+        self.work = work_before if work is None else work
         _tell_call()
         try:
             yield
         finally:
+            self.work = work_before
             at_hand.chain = before
             _tell_call()
 

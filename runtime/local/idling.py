@@ -26,8 +26,8 @@ SHOWN_SECONDS = 0.1
 class Idling:
     """The sleep of one job, and who ends it: whatever `Job.idle_for` waits for, `Job.wake`, and a request to stop."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.wakeup = Wakeup()
+    def __init__(self, clock: Clock, wakeup: Wakeup) -> None:
+        self.wakeup = wakeup
         self._clock = clock
         self._least = FIRST_WAIT_SECONDS
 
@@ -39,7 +39,7 @@ class Idling:
         seconds = job.idle_for()
         if job.on_epoch is not None:
             seconds = SHOWN_SECONDS if seconds is None else min(seconds, SHOWN_SECONDS)
-        job.cancellation.on_request = job.wake
+        job.cancellation.on_request = self.wakeup.wake
         if not job.cancellation.requested:
             self.wakeup.wait(None if seconds is None else max(seconds, self._least))
         self._least = min(2 * self._least, IDLE_WAIT_SECONDS)

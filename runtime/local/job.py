@@ -21,6 +21,7 @@ from runtime.core.errors import MemoryLimitError, without_traceback
 from runtime.core.memory import is_full
 from runtime.core.metrics import Histogram
 from runtime.core.secrets import masked_text
+from runtime.core.wakeup import Wakeup
 from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
 from runtime.local.checkpoints import Checkpoints, readings, store
@@ -84,8 +85,8 @@ class Job:
         self.watch: Callable[[Mapping[SourceExec, SourceInput], int, Job], None] | None = None
         """Called with the input and the processing time of every epoch, once it is computed; what it raises fails the
         job. A job that starts again after a failure is watched no more."""
-        self.on_wake: Callable[[], object] | None = None
-        """Called by `wake`: for whoever drives the job with `advance`."""
+        self.wakeup = Wakeup()
+        """Woken by `wake`. Sources get it, and not the job, which would keep itself, and the rows of its last epoch."""
         self.on_note: Callable[[str], None] | None = None
         """Called with what a person should know: a restart, a damaged checkpoint."""
         self._roots = tuple(roots)
@@ -104,7 +105,7 @@ class Job:
         self.requests = Requests(name)
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
         self._read_ahead = ReadAhead(name)
-        self._idling = Idling(settings.clock)
+        self._idling = Idling(settings.clock, self.wakeup)
         self._at_once = AtOnce(settings, whole=checkpoints is None and savepoint is None)
         if isinstance(settings.clock, VirtualClock):
             settings.clock.tell(self.wake)
@@ -140,7 +141,7 @@ class Job:
             inputs = partial(SourceInputs, coded=True) if flow.elsewhere is None else flow.elsewhere.inputs
             for vertex in self.dataflow.vertices:
                 if isinstance(vertex.node, SourceExec):
-                    given = settings.time_zone, vertex.node.name, self._rejections, self.wake
+                    given = settings.time_zone, vertex.node.name, self._rejections, self.wakeup.wake
                     context = SourceContext(*given, self._rejections.refusals())
                     position = None if restored is None else restored.sources.get(vertex.name)
                     with nullcontext() if position is None else taking(f"the position of {vertex.node.name}"):
@@ -210,9 +211,7 @@ class Job:
 
     def wake(self) -> None:
         """From any thread: there is something to do, so it waits no longer."""
-        self._idling.wakeup.wake()
-        if self.on_wake is not None:
-            self.on_wake()
+        self.wakeup.wake()
 
     @property
     def memory_left(self) -> bool:
@@ -242,10 +241,9 @@ class Job:
         return self._sources
 
     def _one_epoch(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
-        self.cancellation.work = self
-        self._idling.wakeup.forget()
+        self.wakeup.forget()
         started = time.perf_counter()
-        with nullcontext() if self._profile is None else self._profile.running(), self.cancellation.governing():
+        with nullcontext() if self._profile is None else self._profile.running(), self.cancellation.governing(self):
             outputs, moved = self._advance(waiting_only=waiting_only)
         if moved:
             seconds = time.perf_counter() - started
@@ -353,7 +351,7 @@ class Job:
                 self._leave_epoch()
             else:
                 self._save_last(over)
-                with self.cancellation.governing():
+                with self.cancellation.governing(self):
                     self.dataflow.finish()
         except Stopped:
             # A sink has taken back what it was about to show.

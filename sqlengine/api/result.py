@@ -250,7 +250,10 @@ class Result:
         """`to_arrow` as a DataFrame of PySpark, of a session, the active one, or a new one; needs pyspark. Many rows go from
         the tasks that compute them to those of Spark by files, which are there until the program ends."""
         in_files = None if self._begun or self._kept_rows is not None else self.in_files
-        frame = None if in_files is None or self._begun.append(True) else in_files(session)
+        try:
+            frame = None if in_files is None or self._begun.append(True) else in_files(session)
+        except SqlEngineError as error:
+            raise self.locate(error) from error.__cause__
         if frame is None:
             return _frame.frame_of(self.to_arrow(), session)
         self._read_to_end = True

@@ -148,7 +148,7 @@ class Views:
 
     def _put(self, view: MaintainedView, replaced: MemoryTable | None, *, beside: bool) -> None:
         """A view that is filled takes its place. `beside`: others may have the lock while what differs is found."""
-        view.job.on_wake = partial(self._touch, view)
+        view.job.wakeup.on_wake = partial(self._touch, view)
         view.on_failed = partial(self._note_failure, view)
         # Who was told of the job may ask it to stop until here, and no longer.
         view.job.cancellation = Cancellation()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -16,7 +16,6 @@ from runtime.core.errors import (
     BindError,
     ExpressionError,
     Span,
-    SqlEngineError,
     UnsupportedError,
     without_traceback,
 )
@@ -138,12 +137,6 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
         writing.run()
         return True
 
-    def in_files(spark: object) -> Any:
-        try:
-            return _gathered.gathered_frame(write, planned.schema, session.options, spark)
-        except SqlEngineError as error:
-            raise result.locate(error) from error.__cause__
-
     result = Result(
         planned.schema,
         changes(),
@@ -155,7 +148,7 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
         append_only=planned.physical.mode.is_append_only or bool(order),
     )
     if job.bounded and not follows:
-        result.in_files = in_files
+        result.in_files = lambda spark: _gathered.gathered_frame(write, planned.schema, session.options, spark)
     return result
 
 

@@ -114,6 +114,7 @@ def job_of(table: Any, clock: Any = None, **node: Any) -> Job:
 def run(job: Job, *plan: Any) -> tuple[list[int], list[float | None]]:
     """The values that come out, and how long the job would have slept each time."""
     sleeps = job._idling.wakeup = SleepLog(job, plan)
+    sleeps.on_wake = job.wakeup.wake
     found = [v for (b,) in job.epochs() if b is not None for v in b.column(0).to_pylist()]
     return found, sleeps.slept
 
@@ -143,7 +144,7 @@ def test_requests_and_the_clock_wake_a_job() -> None:
     inbox, asked = Inbox(), list[str]()
     job = job_of(inbox, clock)
     wakes: list[int] = []
-    job.on_wake = lambda: wakes.append(inbox.polls)
+    job.wakeup.on_wake = lambda: wakes.append(inbox.polls)
     run(job, lambda: job.between_epochs(lambda: asked.append("now")), lambda: clock.advance_to(5))
     assert asked == ["now"]
     # After the first poll the request, after the second the clock, then the request to stop.
