@@ -45,7 +45,8 @@ else:
     _job_client = Room("sqlengine.api.job_client")
     _notebook = Room("sqlengine.notebook.live_table")
 
-__all__ = ["AsyncRows", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold", "sorted_positions"]
+Locate = Callable[[SqlEngineError], SqlEngineError]
+__all__ = ["AsyncRows", "Locate", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold", "sorted_positions"]
 
 
 class Result:
@@ -94,26 +95,23 @@ class Result:
         self.is_query = is_query
         if is_query and job is not None:
             weakref.finalize(self, _give_back, job, self._begun).atexit = False
-        self.bounded = bounded
-        """Whether the changes, or the job, end by themselves."""
+        self.bounded = bounded  # Whether the changes, or the job, end by themselves.
         self.is_append_only = append_only
         self.order = order
         self.summary = summary
-        self.rows_changed: int | None = None
-        """How many rows a statement has changed, where that is known without reading anything."""
+        self.rows_changed: int | None = None  # How many rows a statement has changed, where that is known at once.
         self.returns = False  # Whether its rows are those of RETURNING, which are shown beside the summary.
         self.warnings: tuple[str, ...] = ()
         """What else has happened that somebody should know, as sentences: a view that can no longer be kept."""
-        self.locate: Callable[[SqlEngineError], SqlEngineError] = _as_it_is
+        self.locate: Locate = _as_it_is
         """Gives an error the text that its place points into."""
         self.attends: Callable[[], bool] = bool
         """Tells whether another thread may do the work while the main thread waits."""
-        self.in_files: Callable[[Any], Any] | None = None
-        """Gives the rows of a query as a DataFrame of a session without reading them, or None."""
+        self.in_files: Callable[[Any, Locate], Any] | None = None
+        """Gives the rows of a query as a DataFrame of a session without reading them, or None; has errors located."""
         self.keeps: object = None
         """What must live as long as the result: rows of Python that it reads."""
-        self.time_zone = "UTC"
-        """The zone in which TIMESTAMP_LTZ is shown."""
+        self.time_zone = "UTC"  # In which TIMESTAMP_LTZ is shown.
         self.savepoint_folder: Callable[[], str] = str
         """Tells where savepoints go; nowhere is an empty text."""
 
@@ -250,10 +248,7 @@ class Result:
         """`to_arrow` as a DataFrame of PySpark, of a session, the active one, or a new one; needs pyspark. Many rows go from
         the tasks that compute them to those of Spark by files, which are there until the program ends."""
         in_files = None if self._begun or self._kept_rows is not None else self.in_files
-        try:
-            frame = None if in_files is None or self._begun.append(True) else in_files(session)
-        except SqlEngineError as error:
-            raise self.locate(error) from error.__cause__
+        frame = None if in_files is None or self._begun.append(True) else in_files(session, self.locate)
         if frame is None:
             return _frame.frame_of(self.to_arrow(), session)
         self._read_to_end = True

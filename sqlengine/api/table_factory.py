@@ -21,7 +21,7 @@ from runtime.core.schema import Schema
 from runtime.expr.function import any_made_by_program
 from runtime.spi.source import SourceTable
 from sqlengine.api.catalog_methods import CatalogMethods
-from sqlengine.api.result import Result, SqlEngineWarning
+from sqlengine.api.result import Locate, Result, SqlEngineWarning
 from sqlengine.catalog.objects import CatalogView
 from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.database.session import PYTHON_DATABASE, Session
@@ -83,7 +83,6 @@ __all__ = ["TableFactory", "located"]
 
 
 T = TypeVar("T")
-Locate = Callable[[SqlEngineError], SqlEngineError]
 _numbers = itertools.count(1)
 
 

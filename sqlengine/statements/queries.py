@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +16,7 @@ from runtime.core.errors import (
     BindError,
     ExpressionError,
     Span,
+    SqlEngineError,
     UnsupportedError,
     without_traceback,
 )
@@ -137,6 +138,12 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
         writing.run()
         return True
 
+    def in_files(spark: object, locate: Callable[[SqlEngineError], SqlEngineError]) -> object:
+        try:
+            return _gathered.gathered_frame(write, planned.schema, session.options, spark)
+        except SqlEngineError as error:
+            raise locate(error) from error.__cause__
+
     result = Result(
         planned.schema,
         changes(),
@@ -148,7 +155,7 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
         append_only=planned.physical.mode.is_append_only or bool(order),
     )
     if job.bounded and not follows:
-        result.in_files = lambda spark: _gathered.gathered_frame(write, planned.schema, session.options, spark)
+        result.in_files = in_files
     return result
 
 
