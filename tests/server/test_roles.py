@@ -86,6 +86,23 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     assert stop(process) == 0
 
 
+def test_who_may_end_whose_session(guarded: Guarded) -> None:
+    users = ("ann", "gehéim"), ("small", "not much"), ("sqlengine", "first")
+    ann, small, first = (psycopg.connect(guarded.conninfo(*user), autocommit=True) for user in users)
+    with ann, small, first:
+        refused = {
+            "pg_cancel_backend(%s)": ("cancel superuser query", "whose query is being canceled"),
+            "pg_terminate_backend(%s)": ("terminate superuser process", "whose process is being terminated"),
+        }
+        for call, (of_first, of_other) in refused.items():
+            for target, words in ((first, of_first), (small, of_other)):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match=words):
+                    ann.execute(f"SELECT {call}", [target.info.backend_pid])
+        assert first.execute("SELECT pg_terminate_backend(%s, 30000)", [small.info.backend_pid]).fetchone() == (True,)
+        with pytest.raises(psycopg.OperationalError):
+            small.execute("SELECT 1")
+
+
 def test_clients_prove_who_they_are(guarded: Guarded, psql: str) -> None:
     for more in (
         {"sslmode": "disable"},

@@ -16,8 +16,8 @@ from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.words import Reader
 
 __all__ = [
-    "Begin", "Command", "Commit", "Deallocate", "Discard", "Ignored", "Index", "Release", "Reset", "Rollback", "RollbackTo",
-    "Savepoint", "Set", "SetModes", "Show", "read",
+    "Begin", "Command", "Commit", "Deallocate", "Discard", "Ignored", "Index", "Listen", "Notify", "Release", "Reset", "Rollback",
+    "RollbackTo", "Savepoint", "Set", "SetModes", "Show", "Unlisten", "read",
 ]  # fmt: skip
 
 
@@ -101,6 +101,24 @@ class Deallocate:
 
 
 @dataclass(frozen=True)
+class Listen:
+    channel: str
+
+
+@dataclass(frozen=True)
+class Unlisten:
+    """UNLISTEN; `channel` None is all."""
+
+    channel: str | None
+
+
+@dataclass(frozen=True)
+class Notify:
+    channel: str
+    payload: str
+
+
+@dataclass(frozen=True)
 class Index:
     """CREATE INDEX on a relation: accepted because clients send it."""
 
@@ -117,7 +135,7 @@ class Ignored:
 
 Command = (
     Begin | SetModes | Commit | Rollback | Savepoint | Release | RollbackTo | Set | Reset | Show | Discard | Deallocate | Declare
-    | Fetch | Close | CopyTo | CopyFrom | Index | Ignored
+    | Fetch | Close | CopyTo | CopyFrom | Index | Ignored | Listen | Unlisten | Notify
 )  # fmt: skip
 
 
@@ -311,14 +329,23 @@ def _prepare(reader: Reader, _: Callable[[str], bool]) -> Command | None:
     return None
 
 
-def _listen(reader: Reader, _: Callable[[str], bool]) -> Command:
-    if not reader.accept("*"):
-        reader.name()
+def _channel(reader: Reader) -> str:
+    """Names are cut where PostgreSQL cuts them."""
+    return reader.name().encode()[:63].decode(errors="ignore")
+
+
+def _unlisten(reader: Reader, _: Callable[[str], bool]) -> Command:
+    return Unlisten(None if reader.accept("*") else _channel(reader))
+
+
+def _notify(reader: Reader, _: Callable[[str], bool]) -> Command:
+    channel, payload = _channel(reader), ""
     if reader.accept(","):
-        reader.value()
-    tag = reader.text.split(None, 1)[0].upper()
-    notice = None if tag == "UNLISTEN" else "notifications are not sent; SUBSCRIBE TO a view tells its changes"
-    return Ignored(tag, notice)
+        word = reader.peek()
+        if word is None or word.kind != "string":
+            raise reader.unexpected("a text")
+        payload = reader.value()
+    return Notify(channel, payload)
 
 
 def _lock(reader: Reader, _: Callable[[str], bool]) -> Command:
@@ -369,9 +396,9 @@ _READERS: dict[str, Callable[[Reader, Callable[[str], bool]], Command | None]] =
     "move": lambda reader, _: read_fetch(reader, moves=True),
     "close": lambda reader, _: read_close(reader),
     "copy": lambda reader, _: read_copy(reader),
-    "listen": _listen,
-    "unlisten": _listen,
-    "notify": _listen,
+    "listen": lambda reader, _: Listen(_channel(reader)),
+    "unlisten": _unlisten,
+    "notify": _notify,
     "lock": _lock,
     "create": _create,
     "drop": _drop,

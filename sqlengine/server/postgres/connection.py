@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.core.errors import DatabaseError, SqlEngineError
@@ -16,22 +17,23 @@ from runtime.core.logs import Log
 from runtime.core.wakeup import nobody
 from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.copy_in import take_copy
-from sqlengine.server.postgres.copying import BINARY_END, BINARY_SIGNATURE, copy_header
+from sqlengine.server.postgres.copying import BINARY_END, BINARY_SIGNATURE
 from sqlengine.server.postgres.encoding import formats_for
 from sqlengine.server.postgres.engine import EngineStatement
 from sqlengine.server.postgres.notices import Notice, is_wanted, notice_fields
+from sqlengine.server.postgres.notifying import deaf
 from sqlengine.server.postgres.own_thread import OwnThread
 from sqlengine.server.postgres.parameter_values import from_wire, type_by_oid
 from sqlengine.server.postgres.portal import Portal
 from sqlengine.server.postgres.quick import QuickLookups
-from sqlengine.server.postgres.sending import Form, follow
+from sqlengine.server.postgres.sending import Form, begin_copy, follow
 from sqlengine.server.postgres.session import ClientSession, Named
 from sqlengine.server.postgres.sqlstate import PgError, error_fields
 from sqlengine.server.postgres.statements import Outcome, Piece, Statement
 from sqlengine.server.postgres.subscribing import Subscription, too_slow
 from sqlengine.server.postgres.types import TYPES, Described
 from sqlengine.server.postgres.wire import Wire
-from sqlengine.server.postgres.words import split
+from sqlengine.server.postgres.words import changes_rows, split
 
 if TYPE_CHECKING:
     from sqlengine.server.postgres.listener import PostgresServer
@@ -66,6 +68,11 @@ class Connection:
         self._quick = QuickLookups(self.session, wire, server.lookups, self._bound, self._tell_error)
         self._loop = asyncio.get_running_loop()
         self._text, self._began = "", 0.0
+        self._waits = False
+        """Whether the client has all its answers, and no transaction open."""
+        self.session.listener.on_heard = partial(server.calls.add, self._tell_heard)
+        self.session.listener.on_deaf = partial(server.calls.add, partial(self._drop, deaf()))
+        wire.on_room = self._tell_heard
         wire.on_lost = self._lost
         if wire.ended:
             # It has sent all that it wants, and was gone before anybody looked.
@@ -112,15 +119,19 @@ class Connection:
         """Stop the statement at hand; from any thread."""
         self.session.cancel(why)
 
+    def terminate(self, why: str) -> None:
+        """End it; from any thread."""
+        self._loop.call_soon_threadsafe(self.end, why)
+
     def end(self, why: str) -> None:
-        """The server stops."""
+        """The server stops, or somebody ends the connection."""
         self._tell_error(PgError("57P01", why), severity="FATAL")
         self.session.cancel(why)
         self._wire.close()
 
-    def _drop(self) -> None:
-        """The client of a subscription does not read."""
-        self._tell_error(too_slow(), severity="FATAL")
+    def _drop(self, why: PgError) -> None:
+        """The client does not read."""
+        self._tell_error(why, severity="FATAL")
         self.session.cancel("the client does not read")
         self._wire.close()
         self._loop.call_later(_LAST_WORDS_SECONDS, self._wire.abort)
@@ -139,7 +150,16 @@ class Connection:
         self._loop.call_soon_threadsafe(self._wire.send, m.parameter_status(name, value))
 
     def _ready(self) -> None:
-        self._wire.send(m.ready(self.session.transaction.state))
+        state = self.session.transaction.state
+        self._waits = state == b"I"
+        self._tell_heard()
+        self._wire.send(m.ready(state))
+
+    def _tell_heard(self) -> None:
+        """Notifications go to a client that waits for nothing else."""
+        if self._waits and not self._wire.is_behind:
+            for notification in self.session.listener.take():
+                self._wire.send(notification.wire())
 
     def _tell_error(self, error: BaseException, offset: int = 0, severity: str = "ERROR") -> None:
         if not isinstance(error, PgError | SqlEngineError):
@@ -156,6 +176,7 @@ class Connection:
     # --- messages
 
     async def _answer(self, type_: bytes, payload: m.Payload) -> None:
+        self._waits = False
         match type_:
             case b"Q":
                 text = payload.text()
@@ -184,7 +205,9 @@ class Connection:
         if not parts:
             self._wire.send(m.message(b"I"))
             return
-        together = len(parts) > 1 and self.session.transaction.state == b"I" and all(map(_changes_rows, parts))
+        together = (
+            len(parts) > 1 and self.session.transaction.state == b"I" and all(changes_rows(part) for _, part in parts)
+        )
         if together:
             await self._in_thread(self.session.transaction.begin)
         for offset, part in parts:
@@ -421,12 +444,12 @@ class Connection:
         outcome.notices = ()
         self.session.stops_by(outcome.stop)
         if isinstance(outcome.pieces, Subscription):
-            outcome.pieces.when_behind(lambda: self._loop.call_soon_threadsafe(self._drop))
+            outcome.pieces.when_behind(lambda: self._loop.call_soon_threadsafe(self._drop, too_slow()))
         if outcome.copy_in is not None:
             await take_copy(outcome, self._wire, self._in_session, self._in_thread)
         elif outcome.columns is not None:
             if outcome.copy_out is not None:
-                self._begin_copy(outcome)
+                self._wire.send(begin_copy(outcome))
             elif not described:
                 self._wire.send(m.row_description(outcome.columns, [0] * len(outcome.columns)))
             if await self._send_rows(portal, most, asked):
@@ -475,16 +498,3 @@ class Connection:
             subscription.close()
         # It may have ended because it was cancelled.
         self.session.run(nobody)
-
-    def _begin_copy(self, outcome: Outcome) -> None:
-        assert outcome.columns is not None and outcome.copy_out is not None
-        copying = outcome.copy_out
-        self._wire.send(m.copy_out(len(outcome.columns), copying.format == "binary"))
-        if copying.header and copying.format != "binary":
-            self._wire.send(m.message(b"d", copy_header(outcome.columns, copying) + b"\n"))
-
-
-def _changes_rows(part: tuple[int, str]) -> bool:
-    """Whether a statement may be one of several in one epoch: it reads or changes rows, and defines nothing."""
-    word = part[1].split(None, 1)[0].lower()
-    return word in ("insert", "update", "delete", "select", "with", "values")

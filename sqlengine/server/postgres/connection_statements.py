@@ -143,6 +143,15 @@ class ConnectionStatement:
                 return _done("CREATE INDEX", Notice(told, "NOTICE", "00000"))
             case c.Ignored(tag=tag, notice=notice):
                 return _done(tag, notice)
+            case c.Listen(channel=channel):
+                session.tell("LISTEN", lambda listener: listener.listen(channel))
+                return _done("LISTEN")
+            case c.Unlisten(channel=channel):
+                session.tell("UNLISTEN", lambda listener: listener.unlisten(channel))
+                return _done("UNLISTEN")
+            case c.Notify(channel=channel, payload=payload):
+                session.tell("NOTIFY", lambda listener: listener.tell(channel, payload))
+                return _done("NOTIFY")
 
     def _show(self, name: str | None) -> Outcome:
         assert self.columns is not None

@@ -21,6 +21,7 @@ from sqlengine.server.lookups import Indices
 from sqlengine.server.postgres import messages as m
 from sqlengine.server.postgres.catalogue import Catalogues
 from sqlengine.server.postgres.connection import Connection
+from sqlengine.server.postgres.notifying import Notifications
 from sqlengine.server.postgres.quick import Together
 from sqlengine.server.postgres.sending import Calls
 from sqlengine.server.postgres.session import ClientSession
@@ -67,6 +68,7 @@ class PostgresServer:
         self._connections: dict[int, Connection] = {}
         self._catalogues = Catalogues(environment, lambda: [c.session for c in tuple(self._connections.values())])
         self._feeds = feeds or Feeds(environment.session.database)
+        self._notifications = Notifications()
         self.lookups = Together(Indices.of(environment.session.database), access)
         self._server: asyncio.Server | None = None
         self._served = 0
@@ -192,7 +194,14 @@ class PostgresServer:
             environment = self._environment.new_session()
             act_for(environment.session, authority)
             session = ClientSession(
-                environment, self._catalogues, self._feeds, connection.number, connection.tell_setting, trail
+                environment,
+                self._catalogues,
+                self._feeds,
+                connection.number,
+                connection.tell_setting,
+                connection.terminate,
+                self._notifications,
+                trail,
             )
             session.client = wire.peer
             if database != environment.session.catalogs.current_catalog:

@@ -13,15 +13,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from sqlengine.server.postgres.copying import copy_piece, first_binary_piece
+from sqlengine.server.postgres import messages as m
+from sqlengine.server.postgres.copying import copy_header, copy_piece, first_binary_piece
 from sqlengine.server.postgres.encoding import encoded, formats_for
 from sqlengine.server.postgres.portal import Portal
-from sqlengine.server.postgres.statements import Copying, Piece, SharedPiece
+from sqlengine.server.postgres.statements import Copying, Outcome, Piece, SharedPiece
 from sqlengine.server.postgres.subscribing import Subscription
 from sqlengine.server.postgres.types import Described
 from sqlengine.server.postgres.wire import Wire
 
-__all__ = ["Calls", "Form", "follow"]
+__all__ = ["Calls", "Form", "begin_copy", "follow"]
 
 _Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -65,6 +66,16 @@ class Form:
         if isinstance(piece, SharedPiece):
             return piece.made(self.key(begins), partial(self.of, piece, begins))
         return self.of(piece, begins)
+
+
+def begin_copy(outcome: Outcome) -> bytes:
+    """What stands before the rows of COPY TO."""
+    assert outcome.columns is not None and outcome.copy_out is not None
+    copying = outcome.copy_out
+    begun = m.copy_out(len(outcome.columns), copying.format == "binary")
+    if copying.header and copying.format != "binary":
+        begun += m.message(b"d", copy_header(outcome.columns, copying) + b"\n")
+    return begun
 
 
 class Calls:

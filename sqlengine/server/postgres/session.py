@@ -20,6 +20,7 @@ from sqlengine.server.postgres.connection_statements import ConnectionStatement
 from sqlengine.server.postgres.cursors import Cursor
 from sqlengine.server.postgres.definitions import read_definition
 from sqlengine.server.postgres.engine import EngineStatement
+from sqlengine.server.postgres.notifying import Listener, Notifications
 from sqlengine.server.postgres.portal import Portal
 from sqlengine.server.postgres.replicating import ReplicateStatement
 from sqlengine.server.postgres.settings import Settings, milliseconds
@@ -58,6 +59,8 @@ class ClientSession:
         feeds: what subscriptions read, shared, too.
         number: of the connection.
         changed: called with each setting that the client must be told of.
+        terminate: ends the connection, from any thread: called with why.
+        notifications: what sessions tell each other.
         trail: where its statements are written down, if they are.
     """
 
@@ -68,16 +71,20 @@ class ClientSession:
         feeds: Feeds,
         number: int,
         changed: Callable[[str, str], object],
+        terminate: Callable[[str], object],
+        notifications: Notifications,
         trail: Trail | None = None,
     ) -> None:
         self.number = number
         self.client = ""
         """Where the client is, for those who operate the server."""
         self.activity = Activity()
+        self.terminate = terminate
         self.trail = trail
         self.environment = environment
         self.settings = Settings(changed)
-        self.transaction = Transaction(environment)
+        self.listener = Listener(notifications, number)
+        self.transaction = Transaction(environment, self.listener)
         self.statements: dict[str, Named] = {}
         self.recent: dict[Any, Named] = {}
         """Queries without a name that were lookups, by their text and the types of their parameters."""
@@ -283,6 +290,23 @@ class ClientSession:
         self.close_cursors()
         self.deallocate(None)
         self.reset(None)
+        self.tell("UNLISTEN", lambda listener: listener.unlisten(None))
+
+    # --- other sessions
+
+    def tell(self, command: str, work: Callable[[Listener], object]) -> None:
+        """Listen, or tell others something, when the transaction commits; at once where none is open. Raises PgError 25006 at a
+        replica, and what the work raises."""
+        if command != "UNLISTEN":
+            self.check_not_replica(command)
+        work(self.listener)
+        if self.transaction.state == b"I":
+            self.listener.commit()
+
+    def check_not_replica(self, command: str) -> None:
+        """Raises PgError 25006."""
+        if self._is_replica:
+            raise PgError("25006", f"cannot execute {command} during recovery", hint="connect to the leader")
 
     # --- running
 
@@ -341,4 +365,5 @@ class ClientSession:
         """The connection ends: its transaction is rolled back, and its temporary objects go."""
         self.close_cursors()
         self.transaction.roll_back()
+        self.listener.close()
         self.environment.close()

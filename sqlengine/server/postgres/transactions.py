@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.server.postgres.notifying import Listener
 from sqlengine.server.postgres.sqlstate import PgError
 
 __all__ = ["Transaction"]
@@ -18,9 +19,10 @@ class Transaction:
     `state`: `I` none is open, `T` one is, `E` it has failed.
     """
 
-    def __init__(self, environment: TableEnvironment) -> None:
+    def __init__(self, environment: TableEnvironment, listener: Listener) -> None:
         self._environment = environment
-        self._savepoints: list[tuple[str, Mapping[ObjectPath, int]]] = []
+        self._listener = listener
+        self._savepoints: list[tuple[str, Mapping[ObjectPath, int], tuple[int, int]]] = []
         self.state = b"I"
         self.defined = False
         """Whether it has changed definitions."""
@@ -41,7 +43,12 @@ class Transaction:
         if self.state == b"I":
             return "COMMIT", "there is no transaction in progress"
         self.state = b"I"
-        self._environment.execute_sql("END EPOCH")
+        try:
+            self._environment.execute_sql("END EPOCH")
+        except BaseException:
+            self._listener.back_to((0, 0))
+            raise
+        self._listener.commit()
         return "COMMIT", None
 
     def roll_back(self) -> str | None:
@@ -49,6 +56,7 @@ class Transaction:
         if self.state == b"I":
             return "there is no transaction in progress"
         self.state = b"I"
+        self._listener.back_to((0, 0))
         if self._environment.session.in_epoch:
             self._environment.execute_sql("ROLLBACK EPOCH")
         return "definitions that the transaction has changed stay changed" if self.defined else None
@@ -70,7 +78,7 @@ class Transaction:
     def savepoint(self, name: str) -> None:
         self._needs_one("SAVEPOINT")
         epoch = self._environment.session.epoch
-        self._savepoints.append((name, {} if epoch is None else epoch.mark()))
+        self._savepoints.append((name, {} if epoch is None else epoch.mark(), self._listener.mark()))
 
     def release(self, name: str) -> None:
         self._needs_one("RELEASE SAVEPOINT")
@@ -83,6 +91,7 @@ class Transaction:
         epoch = self._environment.session.epoch
         if epoch is not None:
             epoch.back_to(self._savepoints[at][1])
+        self._listener.back_to(self._savepoints[at][2])
         del self._savepoints[at + 1 :]
         self.state = b"T"
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from runtime.core.wakeup import nobody
 from sqlengine.server.postgres.messages import MAX_MESSAGE, MAX_STARTUP, Malformed, Payload
 from sqlengine.server.tls import Certificate
 
@@ -59,6 +60,8 @@ class Wire(asyncio.Protocol):
         """Called when the client is gone, whatever is going on then."""
         self.quick: Callable[[], bool] | None = None
         """Looks first at what arrives, while somebody waits for a message."""
+        self.on_room: Callable[[], object] = nobody
+        """Called when a client that was behind has read enough that more may be sent."""
 
     # --- what asyncio calls
 
@@ -98,6 +101,7 @@ class Wire(asyncio.Protocol):
         waiting, self._may_send = self._may_send, None
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
+        self.on_room()
 
     def _lost(self) -> None:
         if self.on_lost is not None:
@@ -113,6 +117,11 @@ class Wire(asyncio.Protocol):
         return self._transport
 
     # --- for the connection
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the client has much to read before it should be sent more."""
+        return self._may_send is not None
 
     @property
     def ended(self) -> bool:

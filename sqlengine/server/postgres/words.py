@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlengine.server.postgres.sqlstate import PgError
 
-__all__ = ["Reader", "Word", "scan", "split", "with_back_ticks"]
+__all__ = ["Reader", "Word", "changes_rows", "scan", "split", "with_back_ticks"]
 
 _TOKEN = re.compile(
     r"""
@@ -101,6 +101,12 @@ def split(text: str) -> list[tuple[int, str]]:
     if first >= 0:
         found.append((first, text[first:last]))
     return found
+
+
+def changes_rows(text: str) -> bool:
+    """Whether a statement may be one of several in one epoch: it reads or changes rows, and defines nothing."""
+    word = text.split(None, 1)[0].lower()
+    return word in ("insert", "update", "delete", "select", "with", "values")
 
 
 def with_back_ticks(text: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 import threading
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from runtime.core.cancellation import look
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
+from sqlengine.server.postgres.catalogue.acting import Acts
 from sqlengine.server.postgres.catalogue.contents import Contents, last_values
 from sqlengine.server.postgres.catalogue.definitions import COLUMNS, KEYWORDS, SCRIPTS
 from sqlengine.server.postgres.catalogue.live import Sessions, live_rows, sizes
@@ -41,7 +40,6 @@ _MOST_KEPT = 32
 _VERSION = f"PostgreSQL {SERVER_VERSION} on Python, compiled by CPython, 64-bit"
 
 
-_NAP_SECONDS = 0.02
 _EVERY_TYPE = (*TYPES.values(), *ARRAYS.values())
 _CONSTANTS: dict[str, Any] = {
     "keywords": sorted(KEYWORDS),
@@ -61,6 +59,7 @@ class Catalogues:
 
     def __init__(self, environment: TableEnvironment, sessions: Sessions) -> None:
         self._sessions = sessions
+        self.acts = Acts(sessions)
         self._database = environment.session.database
         self._started = dt.datetime.now(dt.UTC)
         self._lock = threading.Lock()
@@ -88,7 +87,7 @@ class Catalogues:
         with self._lock:
             kept = self._kept.get(key)
             if kept is None or kept[0][0] is not marker[0] or kept[0][1] != marker[1] or temporary:
-                made = _made(Contents(engine, user))
+                made = _made(Contents(engine, user), self.acts)
                 if not temporary:
                     self._kept.pop(key, None)
                     self._kept[key] = marker, made
@@ -105,6 +104,7 @@ class Catalogues:
             "version": _VERSION,
             "started": self._started,
             "backend_pid": session.number,
+            "listening": sorted(session.listener.channels),
             "sequences": last_values(engine),
             "settings": [f"{name}={value}" for name, value in settings],
             "setting_names": [name.lower() for name, _ in settings],
@@ -121,9 +121,9 @@ class Catalogues:
         return connection
 
 
-def _made(contents: Contents) -> duckdb.DuckDBPyConnection:
+def _made(contents: Contents, acts: Acts) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
-    connection.create_function("py_sleep", _sleep, ["DOUBLE"], "VARCHAR", side_effects=True)
+    acts.register(connection)
     connection.execute(f"CREATE SCHEMA {SCHEMA}; CREATE SCHEMA info; SET TimeZone = 'UTC'")
     for script in SCRIPTS:
         connection.execute(script)
@@ -142,15 +142,6 @@ def _fill(
     connection.register("filling", pa.table({column: [row.get(column) for row in rows] for column in named}))
     connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM filling")
     connection.unregister("filling")
-
-
-def _sleep(seconds: float) -> str:
-    """`pg_sleep`; a request to stop ends it."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        look()
-        time.sleep(min(left, _NAP_SECONDS))
-    return ""
 
 
 class CatalogueStatement:
@@ -185,12 +176,13 @@ class CatalogueStatement:
         """See `Statement`."""
         connection = self._catalogues.connect(self._session, self._question)
         try:
-            table = connection.execute(self._question.text, list(values)).to_arrow_table()
+            with self._catalogues.acts.on_behalf_of(self._session) as asked:
+                table = connection.execute(self._question.text, list(values)).to_arrow_table()
         except duckdb.Error as error:
             raise _told(error) from error
         finally:
             connection.close()
-        return Outcome(lambda count: f"SELECT {count}", self.columns, _pieces(table))
+        return Outcome(lambda count: f"SELECT {count}", self.columns, _pieces(table), asked.notices)
 
 
 def _told(error: duckdb.Error) -> PgError:

@@ -100,6 +100,17 @@ CREATE MACRO pgf_pg_backend_pid() AS CAST(getvariable('backend_pid') AS INTEGER)
 CREATE MACRO pgf_pg_postmaster_start_time() AS CAST(getvariable('started') AS TIMESTAMPTZ);
 CREATE MACRO pgf_pg_conf_load_time() AS CAST(getvariable('started') AS TIMESTAMPTZ);
 CREATE MACRO pgf_pg_sleep(s) AS py_sleep(CAST(s AS DOUBLE));
+CREATE MACRO pgf_pg_sleep_for(i) AS py_sleep(epoch(CAST(i AS INTERVAL)));
+CREATE MACRO pgf_pg_sleep_until(t) AS py_sleep(greatest(epoch(CAST(t AS TIMESTAMPTZ)) - epoch(get_current_timestamp()), 0));
+CREATE MACRO pgf_pg_notify(c, p) AS
+  py_notify(CAST(getvariable('backend_pid') AS INTEGER), CAST(c AS VARCHAR), CAST(p AS VARCHAR));
+CREATE MACRO pgf_pg_listening_channels() AS unnest(CAST(getvariable('listening') AS VARCHAR[]));
+CREATE MACRO pgf_pg_listening_channels() AS TABLE
+  SELECT unnest(CAST(getvariable('listening') AS VARCHAR[])) AS pg_listening_channels;
+CREATE MACRO pgf_pg_notification_queue_usage() AS CAST(0 AS DOUBLE);
+CREATE MACRO pgf_pg_cancel_backend(p) AS py_cancel(CAST(getvariable('backend_pid') AS INTEGER), CAST(p AS INTEGER));
+CREATE MACRO pgf_pg_terminate_backend(p, t := 0) AS
+  py_terminate(CAST(getvariable('backend_pid') AS INTEGER), CAST(p AS INTEGER), CAST(t AS BIGINT));
 CREATE MACRO pgf_txid_current() AS CAST(1 AS BIGINT);
 CREATE MACRO pgf_pg_encoding_to_char(e) AS CASE WHEN e = 6 THEN 'UTF8' ELSE '' END;
 CREATE MACRO pgf_pg_char_to_encoding(e) AS 6;

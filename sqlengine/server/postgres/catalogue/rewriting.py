@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
@@ -19,6 +20,7 @@ from runtime.expr.library.sequence import NUMBER_FUNCTIONS
 from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, FUNCTIONS, INFORMATION, PREFIX
 from sqlengine.server.postgres.parameter_values import array_items
 from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType
+from sqlengine.server.postgres.words import scan
 
 __all__ = ["LIVE_TABLES", "SCHEMA", "VECTORS", "Question", "rewritten"]
 
@@ -77,7 +79,7 @@ def rewritten(text: str) -> Question | None:
     if _MAY_CONCERN.search(text) is None:
         return None
     try:
-        tree = sqlglot.parse_one(_OIDS.sub("::_oid", text), read="postgres")
+        tree = sqlglot.parse_one(_apart(_OIDS.sub("::_oid", text)), read="postgres")
     except SqlglotError:
         return None
     if not isinstance(tree, exp.Query) or not _concerns(tree):
@@ -111,10 +113,29 @@ def rewritten(text: str) -> Question | None:
     return Question(tree.sql(dialect="duckdb"), described, live, asks_sizes, vectors, parameters)
 
 
+def _apart(text: str) -> str:
+    """The text with a blank behind each parameter: of `$1,$2` sqlglot reads the beginning as that of a text in dollars."""
+    if "$" not in text:
+        return text
+    parts, done = [], 0
+    words = list(scan(text))
+    for sign, number in pairwise(words):
+        if text[sign.start : sign.end] == "$" and number.kind == "number":
+            parts.append(text[done : number.end])
+            done = number.end
+    return " ".join([*parts, text[done:]])
+
+
 _PARAMETERS = {
     "bigint": TYPES["int8"], "int": TYPES["int4"], "integer": TYPES["int4"], "oid": TYPES["oid"], "boolean": TYPES["bool"],
     "_oid": ARRAYS[TYPES["oid"].array],
 }  # fmt: skip
+_ARGUMENTS = {
+    "pg_cancel_backend": (TYPES["int4"],),
+    "pg_terminate_backend": (TYPES["int4"], TYPES["int8"]),
+    "pg_sleep": (TYPES["float8"],),
+}
+"""The types of arguments of functions that are not given texts."""
 
 
 def _parameters(tree: exp.Expr) -> dict[int, PgType]:
@@ -126,6 +147,10 @@ def _parameters(tree: exp.Expr) -> dict[int, PgType]:
         type_ = _PARAMETERS.get(name.removesuffix("[]"), TYPES["text"] if name.endswith("[]") else None)
         if number.isdecimal() and type_ is not None:
             found[int(number)] = ARRAYS[type_.array] if name.endswith("[]") else type_
+    for call in tree.find_all(exp.Anonymous):
+        for argument, type_ in zip(call.expressions, _ARGUMENTS.get(call.name.lower(), ())):
+            if isinstance(argument, exp.Parameter) and argument.name.isdecimal():
+                found.setdefault(int(argument.name), type_)
     return found
 
 
