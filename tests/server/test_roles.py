@@ -29,6 +29,7 @@ ALTER ROLE sqlengine PASSWORD 'first';
 CREATE USER ann PASSWORD 'gehéim' CONNECTION LIMIT 2;
 CREATE USER small PASSWORD 'not much' ROW LIMIT 10 STATEMENT LIMIT '200 ms';
 GRANT USAGE ON CONNECTOR datagen TO small;
+CREATE USER meg PASSWORD 'quiet night';
 CREATE ROLE team;
 CREATE TABLE secret (id INT PRIMARY KEY NOT ENFORCED, a INT);
 INSERT INTO secret VALUES (1, 10);
@@ -87,20 +88,20 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 
 def test_who_may_end_whose_session(guarded: Guarded) -> None:
-    users = ("ann", "gehéim"), ("small", "not much"), ("sqlengine", "first")
-    ann, small, first = (psycopg.connect(guarded.conninfo(*user), autocommit=True) for user in users)
-    with ann, small, first:
+    users = ("ann", "gehéim"), ("meg", "quiet night"), ("sqlengine", "first")
+    ann, meg, first = (psycopg.connect(guarded.conninfo(*user), autocommit=True) for user in users)
+    with ann, meg, first:
         refused = {
             "pg_cancel_backend(%s)": ("cancel superuser query", "whose query is being canceled"),
             "pg_terminate_backend(%s)": ("terminate superuser process", "whose process is being terminated"),
         }
         for call, (of_first, of_other) in refused.items():
-            for target, words in ((first, of_first), (small, of_other)):
+            for target, words in ((first, of_first), (meg, of_other)):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege, match=words):
                     ann.execute(f"SELECT {call}", [target.info.backend_pid])
-        assert first.execute("SELECT pg_terminate_backend(%s, 30000)", [small.info.backend_pid]).fetchone() == (True,)
+        assert first.execute("SELECT pg_terminate_backend(%s, 30000)", [meg.info.backend_pid]).fetchone() == (True,)
         with pytest.raises(psycopg.OperationalError):
-            small.execute("SELECT 1")
+            meg.execute("SELECT 1")
 
 
 def test_clients_prove_who_they_are(guarded: Guarded, psql: str) -> None:
@@ -121,6 +122,7 @@ def test_clients_prove_who_they_are(guarded: Guarded, psql: str) -> None:
     found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert found.stdout.splitlines() == [
         "ann|2 connections|{}",
+        "meg||{}",
         "small||{}",
         "sqlengine|Superuser, Create role, Create DB, Bypass RLS|{}",
         "team|Cannot login|{}",
@@ -302,6 +304,7 @@ def test_what_a_role_may_take_and_what_is_written_down(guarded: Guarded) -> None
         connection.execute("SET statement_timeout = '50 ms'")
         with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
             connection.execute("SELECT COUNT(*), SUM(MOD(i, 7)) FROM numbers")
+        connection.execute("RESET statement_timeout")
         connection.execute("SELECT %s AS hidden", ("my diary",), prepare=True).fetchall()
         with pytest.raises(psycopg.errors.SyntaxError):
             connection.execute("SELECT * FROM nowhere WITH ('password' = 'hushhush')")

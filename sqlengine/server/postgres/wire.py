@@ -263,9 +263,12 @@ class Wire(asyncio.Protocol):
         self._require().abort()
 
     def close(self) -> None:
-        """Send what is left, and nothing more, and end the connection."""
+        """Send what is left, and nothing more, and end the connection; nobody reads from it any more, however long its other
+        end takes to agree."""
         self.flush()
         self._require().close()
+        self._ended = True
+        self._wake()
 
 
 def _feed(transport: asyncio.Transport, data: bytes) -> None:

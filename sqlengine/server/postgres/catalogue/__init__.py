@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import FunctionNullHandling
 
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
@@ -123,7 +124,12 @@ class Catalogues:
 
 def _made(contents: Contents, acts: Acts) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
-    acts.register(connection)
+    for function in acts.functions():
+        nulls = FunctionNullHandling.SPECIAL if function.takes_null else FunctionNullHandling.DEFAULT
+        types: list[Any] = list(function.types)
+        connection.create_function(
+            function.name, function.call, types, function.gives, side_effects=True, null_handling=nulls
+        )
     connection.execute(f"CREATE SCHEMA {SCHEMA}; CREATE SCHEMA info; SET TimeZone = 'UTC'")
     for script in SCRIPTS:
         connection.execute(script)

@@ -6,13 +6,10 @@ Source: PostgreSQL 15, 9.27.2 "Server Signaling Functions", SQL command NOTIFY.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import duckdb
-from duckdb.func import FunctionNullHandling
 
 from runtime.core.cancellation import look
 from sqlengine.server.postgres.catalogue.live import Sessions
@@ -23,9 +20,20 @@ from sqlengine.server.postgres.sqlstate import PgError
 if TYPE_CHECKING:
     from sqlengine.server.postgres.session import ClientSession
 
-__all__ = ["Acts", "Asked"]
+__all__ = ["Acts", "Asked", "Function"]
 
 _NAP_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of Python under the name by which macros call it. `takes_null`: without it, NULL gives NULL."""
+
+    name: str
+    call: Callable[..., Any]
+    types: tuple[str, ...]
+    gives: str
+    takes_null: bool = False
 
 
 @dataclass
@@ -48,17 +56,14 @@ class Acts:
         self._sessions = sessions
         self._asked: dict[int, Asked] = {}
 
-    def register(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Have a database of DuckDB call them."""
-
-        def add(name: str, call: Any, types: list[Any], gives: str, *, takes_null: bool = False) -> None:
-            nulls = FunctionNullHandling.SPECIAL if takes_null else FunctionNullHandling.DEFAULT
-            connection.create_function(name, call, types, gives, side_effects=True, null_handling=nulls)
-
-        add("py_sleep", _sleep, ["DOUBLE"], "VARCHAR")
-        add("py_notify", self._notify, ["INTEGER", "VARCHAR", "VARCHAR"], "VARCHAR", takes_null=True)
-        add("py_cancel", self._cancel, ["INTEGER", "INTEGER"], "BOOLEAN")
-        add("py_terminate", self._terminate, ["INTEGER", "INTEGER", "BIGINT"], "BOOLEAN")
+    def functions(self) -> Sequence[Function]:
+        """What DuckDB may call."""
+        return (
+            Function("py_sleep", _sleep, ("DOUBLE",), "VARCHAR"),
+            Function("py_notify", self._notify, ("INTEGER", "VARCHAR", "VARCHAR"), "VARCHAR", takes_null=True),
+            Function("py_cancel", self._cancel, ("INTEGER", "INTEGER"), "BOOLEAN"),
+            Function("py_terminate", self._terminate, ("INTEGER", "INTEGER", "BIGINT"), "BOOLEAN"),
+        )
 
     @contextmanager
     def on_behalf_of(self, session: ClientSession) -> Generator[Asked]:
