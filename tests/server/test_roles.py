@@ -99,6 +99,8 @@ def test_who_may_end_whose_session(guarded: Guarded) -> None:
             for target, words in ((first, of_first), (meg, of_other)):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege, match=words):
                     ann.execute(f"SELECT {call}", [target.info.backend_pid])
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ann.execute("SELECT s.a, c.relname FROM secret s, pg_class c")
         assert first.execute("SELECT pg_terminate_backend(%s, 30000)", [meg.info.backend_pid]).fetchone() == (True,)
         with pytest.raises(psycopg.OperationalError):
             meg.execute("SELECT 1")

@@ -69,13 +69,17 @@ class EngineStatement:
     Args:
         text: the statement alone.
         given: the types that the client says its parameters have.
+        must_end: a query over input without end is refused.
     Raises what parsing and binding it raise.
     """
 
     in_failed_transaction = False
 
-    def __init__(self, environment: TableEnvironment, text: str, given: Sequence[PgType | None] = ()) -> None:
+    def __init__(
+        self, environment: TableEnvironment, text: str, given: Sequence[PgType | None] = (), *, must_end: bool = False
+    ) -> None:
         self._environment = environment
+        self._must_end = must_end
         self._text = text
         self._parsed = parse_statement(text, dialect_of(environment.session.options))
         self._prepared: PreparedStatement | None = None
@@ -130,6 +134,11 @@ class EngineStatement:
         """Whether it is a query that was prepared."""
         return self._prepared is not None and isinstance(self._parsed, st.QueryStatement)
 
+    def empty_piece(self) -> Piece:
+        """The columns of a prepared query without rows."""
+        assert self._prepared is not None and self._prepared.schema is not None
+        return [carried(pa.array([], f.type.arrow), f.type) for f in self._prepared.schema]
+
     def point_lookup(self) -> PointLookup | None:
         """The lookup by key that it is, as it was carried out last; None for any other statement."""
         kept = None if self._prepared is None or not self.is_query else newest_plan(self._prepared)
@@ -175,7 +184,7 @@ class EngineStatement:
         try:
             return work()
         except UnsupportedError as error:
-            if error.code != "E1621":
+            if error.code != "E1621" or self._must_end:
                 raise
         finally:
             options.reset(RUNTIME_MODE.key)

@@ -23,7 +23,9 @@ from sqlengine.server.postgres.catalogue.acting import Acts
 from sqlengine.server.postgres.catalogue.contents import Contents, last_values
 from sqlengine.server.postgres.catalogue.definitions import COLUMNS, KEYWORDS, SCRIPTS
 from sqlengine.server.postgres.catalogue.live import Sessions, live_rows, sizes
-from sqlengine.server.postgres.catalogue.rewriting import SCHEMA, VECTORS, Question, rewritten
+from sqlengine.server.postgres.catalogue.own_tables import own_rows
+from sqlengine.server.postgres.catalogue.relations import SCHEMA
+from sqlengine.server.postgres.catalogue.rewriting import VECTORS, Question, rewritten
 from sqlengine.server.postgres.settings import SERVER_VERSION
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import PIECE, Outcome, Piece
@@ -78,8 +80,10 @@ class Catalogues:
         found = texts[text]
         return None if found is None else CatalogueStatement(self, session, found)
 
-    def connect(self, session: ClientSession, question: Question) -> duckdb.DuckDBPyConnection:
-        """A connection that knows whose question it is asked, and has the tables that are filled for it."""
+    def connect(self, session: ClientSession, question: Question, *, described: bool) -> duckdb.DuckDBPyConnection:
+        """A connection that knows whose question it is asked, and has the tables that are filled for it; those of users without
+        rows when it is only described."""
+        own = own_rows(session, question.own, described=described)
         engine = session.environment.session
         catalogs = engine.catalogs
         temporary = bool(catalogs.temporary_objects())
@@ -111,11 +115,15 @@ class Catalogues:
             "setting_names": [name.lower() for name, _ in settings],
             "setting_values": [value for _, value in settings],
         }
+        # As PostgreSQL divides.
+        connection.execute("SET integer_division = true")
         for name, value in values.items():
             connection.execute(f"SET VARIABLE {name} = $1", [value])
         if question.asks_sizes:
             for name, numbers in zip(("sized", "sizes"), sizes(engine), strict=True):
                 connection.execute(f"SET VARIABLE {name} = $1", [numbers])
+        for name, rows in own.items():
+            connection.register(name, rows)
         for name in question.live:
             connection.execute(f"CREATE TEMP TABLE {name} AS FROM {SCHEMA}.{name} LIMIT 0")
             _fill(connection, f"temp.{name}", COLUMNS[name], live_rows(name, session, self._sessions))
@@ -162,7 +170,7 @@ class CatalogueStatement:
         self._session = session
         self._question = question
         text = question.text
-        connection = catalogues.connect(session, question)
+        connection = catalogues.connect(session, question, described=True)
         try:
             count = len(connection.extract_statements(text)[0].named_parameters)
             self.parameters: Sequence[PgType | None] = [question.parameters.get(i) for i in range(1, count + 1)]
@@ -180,7 +188,7 @@ class CatalogueStatement:
 
     def run(self, values: Sequence[Any]) -> Outcome:
         """See `Statement`."""
-        connection = self._catalogues.connect(self._session, self._question)
+        connection = self._catalogues.connect(self._session, self._question, described=False)
         try:
             with self._catalogues.acts.on_behalf_of(self._session) as asked:
                 table = connection.execute(self._question.text, list(values)).to_arrow_table()

@@ -17,20 +17,19 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from runtime.expr.library.sequence import NUMBER_FUNCTIONS
-from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, FUNCTIONS, INFORMATION, PREFIX
+from sqlengine.server.postgres.catalogue.definitions import CLASSES, COLUMNS, FUNCTIONS, PREFIX
+from sqlengine.server.postgres.catalogue.relations import (
+    LIVE_SCHEMA,
+    OwnTable,
+    home,
+    own_tables,
+    take_own_tables,
+)
 from sqlengine.server.postgres.parameter_values import array_items
 from sqlengine.server.postgres.types import ARRAYS, TYPES, PgType
 from sqlengine.server.postgres.words import scan
 
-__all__ = ["LIVE_TABLES", "SCHEMA", "VECTORS", "Question", "rewritten"]
-
-SCHEMA = "cat"
-"""The schema of the catalogue's tables in DuckDB."""
-LIVE_SCHEMA = "temp"
-"""That of tables which are filled for each question."""
-LIVE_TABLES = frozenset(
-    ("pg_stat_activity", "pg_locks", "pg_stat_database", "pg_stat_user_tables", "pg_stat_all_tables")
-)
+__all__ = ["VECTORS", "Question", "rewritten"]
 
 _MAY_CONCERN = re.compile(
     r"\bpg_\w+|\binformation_schema\b|\bcurrent_(?:schemas?|database|setting|catalog|user|role)\b|\bsession_user\b|\bversion\s*\("
@@ -46,6 +45,8 @@ _WITHOUT_NAME: dict[type[exp.Expr], str] = {
     exp.CurrentUser: "current_user",
     exp.SessionUser: "session_user",
 }
+_NAMED_OTHERWISE = ("CurrentVersion", "Version", "CurrentDatabase")
+"""What versions of sqlglot call functions; the engine's `current_database` is another one."""
 _DUCKDB = {"json_build_object": "json_object", "jsonb_build_object": "json_object", "json_build_array": "json_array"}
 """Functions that DuckDB has under another name."""
 VECTORS = frozenset(("indkey", "indclass", "indoption", "indcollation", "proargtypes"))
@@ -64,7 +65,8 @@ _PLAIN = {
 class Question:
     """A question in DuckDB's SQL. `described`: the same without rows, for names and types of its columns. `live`: tables that are
     filled for it; `asks_sizes`: whether it asks how large something is; `vectors`: places of columns that are
-    PostgreSQL's vectors of numbers; `parameters`: the types that casts give to parameters, by number."""
+    PostgreSQL's vectors of numbers; `parameters`: the types that casts give to parameters, by number; `own`: tables and
+    views of users that it reads, too."""
 
     text: str
     described: str
@@ -72,6 +74,7 @@ class Question:
     asks_sizes: bool
     vectors: frozenset[int]
     parameters: Mapping[int, PgType]
+    own: tuple[OwnTable, ...] = ()
 
 
 def rewritten(text: str) -> Question | None:
@@ -85,10 +88,11 @@ def rewritten(text: str) -> Question | None:
     if not isinstance(tree, exp.Query) or not _concerns(tree):
         return None
     names, shown = _names(tree), _shown_as_names(tree)
-    live = frozenset(t.name.lower() for t in tree.find_all(exp.Table) if _home(t) == LIVE_SCHEMA)
+    live = frozenset(t.name.lower() for t in tree.find_all(exp.Table) if home(t) == LIVE_SCHEMA)
     parameters = _parameters(tree)
     vectors = _vectors(_first_select(tree).expressions)
     asks_sizes = any(node.name.lower().endswith("_size") for node in tree.find_all(exp.Anonymous))
+    own = take_own_tables(tree)
     for select in tree.find_all(exp.Select):
         _qualify(select)
     # Leaves first, so that what takes the place of a node has what took the places of its parts.
@@ -110,7 +114,7 @@ def rewritten(text: str) -> Question | None:
             "expressions", [_named(e, n) for e, n in zip(_first_select(tree).expressions, names, strict=True)]
         )
     described = tree.limit(0, copy=True).sql(dialect="duckdb")
-    return Question(tree.sql(dialect="duckdb"), described, live, asks_sizes, vectors, parameters)
+    return Question(tree.sql(dialect="duckdb"), described, live, asks_sizes, vectors, parameters, own)
 
 
 def _apart(text: str) -> str:
@@ -226,13 +230,12 @@ def _name_of(expression: exp.Expr) -> str:
 
 
 def _concerns(tree: exp.Expr) -> bool:
-    """Whether all that it reads is of the catalogue, and something is."""
-    named = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
-    tables = [t for t in tree.find_all(exp.Table) if isinstance(t.this, exp.Identifier)]
-    if any(_home(table) is None and table.name.lower() not in named for table in tables):
-        return False
-    if any(_home(table) is not None for table in tables):
+    """Whether something that it reads is of the catalogue, or nothing is of users and it calls functions of the catalogue;
+    beside tables of users those that the engine does not have."""
+    if any(home(table) is not None for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier)):
         return True
+    if any(own_tables(tree)):
+        return any(map(_is_unknown_to_the_engine, tree.walk()))
     # Sequences are no tables of the catalogue; FORMAT of DuckDB is another one.
     if any(isinstance(node, exp.Anonymous) and node.name.upper() in NUMBER_FUNCTIONS for node in tree.walk()):
         return False
@@ -241,12 +244,11 @@ def _concerns(tree: exp.Expr) -> bool:
     )
 
 
-def _home(table: exp.Table) -> str | None:
-    """The schema in DuckDB of a table of the catalogue; None for another table."""
-    name, schema = table.name.lower(), table.db.lower()
-    if name in COLUMNS and schema in ("", "pg_catalog"):
-        return LIVE_SCHEMA if name in LIVE_TABLES else SCHEMA
-    return "info" if schema == "information_schema" and name in INFORMATION else None
+def _is_unknown_to_the_engine(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Anonymous):
+        name = node.name.lower()
+        return name in FUNCTIONS and name.startswith("pg_") and name != "pg_typeof"
+    return type(node).__name__ in _NAMED_OTHERWISE
 
 
 def _is_own_function(node: exp.Expr) -> bool:
@@ -254,12 +256,16 @@ def _is_own_function(node: exp.Expr) -> bool:
         return node.name.lower() in FUNCTIONS and node.name.lower() != "pg_typeof"
     if isinstance(node, exp.Cast):
         return _type_name(node.to).startswith("reg")
-    return type(node) in _WITHOUT_NAME or type(node).__name__ in ("CurrentVersion", "Version", "CurrentDatabase")
+    return type(node) in _WITHOUT_NAME or type(node).__name__ in _NAMED_OTHERWISE
 
 
 def _qualify(select: exp.Select) -> None:
     """Give the columns of a query the names of their tables, where one table of the catalogue has them."""
-    tables = [t for t in _sources(select) if t.name.lower() in COLUMNS]
+    sources = _sources(select)
+    if any(t.name.startswith("own_") and home(t) is None for t in sources):
+        # Which has a column, DuckDB knows.
+        return
+    tables = [t for t in sources if t.name.lower() in COLUMNS]
     for column in select.find_all(exp.Column):
         if column.table or isinstance(column.this, exp.Star) or column.find_ancestor(exp.Select) is not select:
             continue
@@ -323,11 +329,11 @@ def _table(node: exp.Table) -> exp.Expr:
         if node.db:
             node.set("db", None)
         return _function_in_from(node)
-    home = _home(node)
-    if home is None:
+    schema = home(node)
+    if schema is None:
         return node
     made = node.copy()
-    made.set("db", exp.to_identifier(home))
+    made.set("db", exp.to_identifier(schema))
     made.set("catalog", None)
     if not made.alias:
         made = exp.alias_(made, node.name, table=True)
