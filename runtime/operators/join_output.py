@@ -56,6 +56,7 @@ class TupleOutput:
         sources: the sides whose columns are shown, which are the first ones.
         max_rows: how many rows a batch of `pieces` has at most.
         coded: texts may be given coded (see `ChangelogBatch`), which they are when a side's rows come often.
+        order: where the columns of the output stand among those of the sources; in their order when it is None.
     """
 
     def __init__(
@@ -65,8 +66,10 @@ class TupleOutput:
         sources: Sequence[RowSource],
         max_rows: int = 1 << 62,
         coded: bool = False,
+        order: Sequence[int] | None = None,
     ) -> None:
         self._coded = coded
+        self._order = order
         self._max_rows = max(1, max_rows)
         self._schema = schema
         self._sources = tuple(sources)
@@ -201,6 +204,8 @@ class TupleOutput:
         columns: list[pa.Array] = []
         for source, side in zip(self._sources, slots, strict=False):
             columns += self._taken(source, side)
+        if self._order is not None:
+            columns = [columns[place] for place in self._order]
         return record_batch(columns, self._schema)
 
     def _taken(self, source: RowSource, slots: np.ndarray) -> list[pa.Array]:

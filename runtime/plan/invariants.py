@@ -18,7 +18,7 @@ from runtime.plan import nodes as p
 from runtime.plan.base import PhysicalNode
 from runtime.plan.call_types import searched_types
 from runtime.plan.decoding import Wrong
-from runtime.plan.join_invariants import check_nearest, check_tables, joined_on_one_key
+from runtime.plan.join_invariants import check_nearest, joined_on_one_key, joined_tables
 from runtime.plan.node_parts import TIMES, NodeParts
 from runtime.plan.part_invariants import (
     check_emit,
@@ -81,7 +81,6 @@ class _Check(NodeParts):
                 return self._of_rows()
             case (
                 p.HashJoinExec()
-                | p.DeltaJoinExec()
                 | p.IntervalJoinExec()
                 | p.SnapshotJoinExec()
                 | p.TemporalJoinExec()
@@ -92,6 +91,8 @@ class _Check(NodeParts):
                 return self._joined(self.node)
             case p.MultiJoinExec():
                 return joined_on_one_key(self.node, self._columns)
+            case p.DeltaJoinExec():
+                return joined_tables(self.node, self._columns, self._condition)
             case p.GroupAggregateExec() | p.OverAggregateExec() | p.WindowAggregateExec() | p.WindowTableExec():
                 return self._aggregated()
             case p.FromChangelogExec() | p.ToChangelogExec():
@@ -272,7 +273,6 @@ class _Check(NodeParts):
     def _joined(
         self,
         node: p.HashJoinExec
-        | p.DeltaJoinExec
         | p.IntervalJoinExec
         | p.SnapshotJoinExec
         | p.TemporalJoinExec
@@ -293,7 +293,7 @@ class _Check(NodeParts):
         if not isinstance(node, p.AsofJoinExec) and node.condition is not None:
             self._condition(node.condition, (*left.types, *right.types), "condition")
         match node:
-            case p.HashJoinExec() | p.DeltaJoinExec() | p.WindowJoinExec() if len(node.null_safe) not in (
+            case p.HashJoinExec() | p.WindowJoinExec() if len(node.null_safe) not in (
                 0,
                 len(node.left_keys),
             ):
@@ -301,8 +301,6 @@ class _Check(NodeParts):
             case p.HashJoinExec(left_unique=left_unique, right_unique=right_unique):
                 self._columns("left_unique", left_unique or (), left)
                 self._columns("right_unique", right_unique or (), right)
-            case p.DeltaJoinExec():
-                check_tables(node)
             case p.WindowJoinExec(left_window=left_window, right_window=right_window):
                 self._window("left_window", left_window, left)
                 self._window("right_window", right_window, right)

@@ -30,6 +30,7 @@ __all__ = [
     "AggregateSpec",
     "Alignment",
     "JoinKind",
+    "JoinStep",
     "LookupRequests",
     "LookupRetry",
     "RankFunction",
@@ -62,6 +63,23 @@ class JoinKind(enum.Enum):
     @property
     def left_only(self) -> bool:
         return self in (JoinKind.SEMI, JoinKind.ANTI)
+
+
+@node
+class JoinStep(Node):
+    """One of several joins that are one operator. `left`, `right`: what is joined, by number: first come the inputs, then
+    the results of the steps. Keys are columns of these; `columns`: which of the left and then the right columns (left
+    alone with SEMI and ANTI) the result has, whose names and types are `schema`.
+    """
+
+    left: int
+    right: int
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+    columns: tuple[int, ...]
+    schema: Schema
 
 
 class RankFunction(enum.Enum):

@@ -3,7 +3,7 @@ their rows. See `nodes.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
@@ -12,11 +12,12 @@ from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr, InputRef
 from runtime.plan.base import SETTING, TIME_TO_LIVE, Division, Follows, PhysicalNode
-from runtime.plan.estimates.rows import RowFacts, joined
+from runtime.plan.estimates.rows import RowFacts, filtered, joined, share_of
 from runtime.plan.estimates.sizes import Sizes, timed
 from runtime.plan.parts import (
     CachedTable,
     JoinKind,
+    JoinStep,
     LookupRequests,
     LookupRetry,
     PartialCaching,
@@ -29,7 +30,7 @@ from runtime.plan.text import both_schemas, columns_text, on_text, pairs_text, s
 from runtime.spi.abilities import SupportsDistributedLookups, SupportsDistributedReads
 from runtime.spi.lookup import LookupTable
 
-__all__ = ["DeltaJoinExec", "LookupJoinExec", "SnapshotJoinExec", "TableSide", "table_side"]
+__all__ = ["DeltaJoinExec", "LookupJoinExec", "SnapshotJoinExec", "TableSide", "asked_of", "table_side"]
 
 
 @node
@@ -195,34 +196,75 @@ def table_side(node: PhysicalNode) -> TableSide | None:
             return None
 
 
+def asked_of(columns: Sequence[int], keys: Sequence[int], left_width: int) -> tuple[bool, list[int]]:
+    """Which side of a join is asked for the rows of a key, true for the left one, and which columns of the key it has: a
+    key with columns of both sides is looked up on the left, and the rest of it compared.
+
+    Args:
+        columns: those that the join shows, left ones first.
+        keys: the key's, among these.
+    """
+    left = [i for i, key in enumerate(keys) if columns[key] < left_width]
+    return bool(left), left or list(range(len(keys)))
+
+
 @node
 class DeltaJoinExec(PhysicalNode):
-    """Regular inner join of two tables of the database that keeps nothing: each side's changes meet the rows of the other
-    as an index of that table has them, which all share who join the table by these columns. Fields are those of
-    `HashJoinExec`; each input is a `table_side`.
+    """Regular joins of tables of the database that keep nothing: the changes of each table meet the rows of the others as
+    indices of these tables have them, which all share who join a table by the same columns.
+
+    Each of `parts` is a `table_side`, and the last of `steps` gives the result. `conditions`: for each step what must hold
+    for its pairs, over left then right columns; `filters`: for its result, over its columns before `JoinStep.columns` are
+    chosen, None for nothing.
     """
 
-    left: PhysicalNode
-    right: PhysicalNode
-    kind: JoinKind
-    left_keys: tuple[int, ...]
-    right_keys: tuple[int, ...]
-    null_safe: tuple[bool, ...]
-    condition: Expr | None
+    parts: tuple[PhysicalNode, ...]
+    steps: tuple[JoinStep, ...]
+    conditions: tuple[Expr | None, ...]
+    filters: tuple[Expr | None, ...]
     schema: Schema
     mode: ChangelogMode
 
     def text(self) -> str:
-        left, right = self.left.schema, self.right.schema
-        pairs = pairs_text(self.left_keys, self.right_keys, self.null_safe, left, right)
         read = (f"{source.name} ({columns_text(columns, source.schema)})" for source, columns in self.indices())
-        indices = ", ".join(dict.fromkeys(read))
-        return f"{self.kind.name}{on_text(pairs, self.condition, both_schemas(left, right))}, reads {indices}"
+        return f"{', then '.join(self._steps_text())}, reads {', '.join(dict.fromkeys(read))}"
+
+    def _steps_text(self) -> Iterator[str]:
+        for step, condition, filter_ in zip(self.steps, self.conditions, self.filters, strict=True):
+            left, right = self.schema_of(step.left), self.schema_of(step.right)
+            pairs = pairs_text(step.left_keys, step.right_keys, step.null_safe, left, right)
+            both = left if step.kind.left_only else both_schemas(left, right)
+            where = "" if filter_ is None else f" where {shown(filter_, both)}"
+            yield f"{step.kind.name}{on_text(pairs, condition, both_schemas(left, right))}{where}"
+
+    def schema_of(self, number: int) -> Schema:
+        """The columns of an input, or of the result of a step."""
+        inputs = len(self.parts)
+        return self.parts[number].schema if number < inputs else self.steps[number - inputs].schema
+
+    def lookups(self) -> list[tuple[int, tuple[int, ...]]]:
+        """By which of its columns each input is looked up: its number, and their positions."""
+        found: list[tuple[int, tuple[int, ...]]] = []
+        for step in self.steps:
+            waiting = [(step.right, step.right_keys), (step.left, step.left_keys)]
+            while waiting:
+                number, keys = waiting.pop()
+                if number < len(self.parts):
+                    found.append((number, tuple(keys)))
+                    continue
+                inner = self.steps[number - len(self.parts)]
+                width = len(self.schema_of(inner.left))
+                by_left, some = asked_of(inner.columns, keys, width)
+                columns = [inner.columns[keys[i]] for i in some]
+                asked = (inner.left, columns) if by_left else (inner.right, [c - width for c in columns])
+                waiting.append((asked[0], tuple(asked[1])))
+        return sorted(set(found))
 
     def indices(self) -> list[tuple[SourceExec, tuple[int, ...]]]:
         """The source of each index that it reads, and the columns of that."""
-        sides = ((table_side(self.left), self.left_keys), (table_side(self.right), self.right_keys))
-        return [(side.source, tuple(side.columns[k] for k in keys)) for side, keys in sides if side is not None]
+        sides = [table_side(part) for part in self.parts]
+        found = ((sides[number], keys) for number, keys in self.lookups())
+        return [(side.source, tuple(side.columns[k] for k in keys)) for side, keys in found if side is not None]
 
     def state(self) -> tuple[StateSpec, ...]:
         return ()
@@ -234,7 +276,14 @@ class DeltaJoinExec(PhysicalNode):
         return None
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
-        return joined(self.kind, self.left_keys, self.right_keys, self.condition, inputs, 1.0)
+        facts = list(inputs)
+        for step, condition, filter_ in zip(self.steps, self.conditions, self.filters, strict=True):
+            sides = [facts[step.left], facts[step.right]]
+            made = joined(step.kind, step.left_keys, step.right_keys, condition, sides, 1.0)
+            if filter_ is not None:
+                made = filtered(made, share_of(filter_, made))
+            facts.append(made._replace(columns=tuple(made.columns[c] for c in step.columns)))
+        return facts[-1]
 
     def versioned_sources(self) -> tuple[PhysicalNode, ...]:
-        return tuple(source for source, _ in self.indices())
+        return tuple(side.source for side in map(table_side, self.parts) if side is not None)

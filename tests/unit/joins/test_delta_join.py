@@ -28,6 +28,7 @@ QUERIES = {
     "self": "SELECT c.m, d.m AS mm FROM c JOIN c AS d ON c.k = d.m",
     "conditional": "SELECT a.id, d.id AS other FROM a JOIN a AS d ON a.k = d.k AND a.y < d.y",
     "nulls": "SELECT a.id, c.m FROM a JOIN c ON a.k IS NOT DISTINCT FROM c.k",
+    "outer": "SELECT a.id, b.n, c.m FROM a LEFT JOIN b ON a.k = b.k JOIN c ON a.y = c.m WHERE b.z IS NULL OR b.z < c.k",
     "sums": "SELECT b.n, SUM(c.m) AS s FROM c JOIN b ON c.m = b.k GROUP BY b.n",
 }
 OVER_VIEWS = {
