@@ -6,6 +6,7 @@ the packets of a batch are found in a loop, and their cells are walked through t
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -26,6 +27,7 @@ _MOST = 1 << 30
 """Bytes of a row; what MySQL itself allows."""
 _READ = 1 << 18
 PADDING = bytes(16)
+_NUMBER = struct.Struct("<I")
 _NULL, _TWO, _THREE, _EIGHT = 251, 252, 253, 254
 
 
@@ -104,7 +106,7 @@ def _split(data: bytes, begins: list[int], ends: list[int]) -> int:
     """Find packets, in a loop over them; the place behind the last one that is whole."""
     at, limit = 0, len(data)
     while at + _HEAD <= limit:
-        size = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        size = _NUMBER.unpack_from(data, at)[0] & _LONG
         end = at + _HEAD + size
         if end > limit or size == _LONG:
             break

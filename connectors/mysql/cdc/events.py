@@ -6,15 +6,18 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from runtime.core.errors import ConnectorError
 
 __all__ = [
     "CHECKSUM",
     "HEAD",
+    "Events",
     "Shape",
     "TableMap",
     "not_understood",
-    "read_header",
     "read_rotate",
     "read_statement",
     "read_table_map",
@@ -49,39 +52,57 @@ def not_understood(what: str) -> ConnectorError:
     )
 
 
-_HEADER = struct.Struct("<IB4x4xI2x")
+class Events:
+    """Events as they came: their bytes, and of each (where it begins in them, where it ends, when it was written in seconds since
+    1970, its kind, the place behind it in its file: 0 for what is in none).
+
+    Raises:
+        ConnectorError: E3170 these are none.
+    """
+
+    __slots__ = ("data", "heads")
+
+    def __init__(self, data: bytes, begins: Sequence[int], ends: Sequence[int]) -> None:
+        at = np.array(begins, dtype=np.int64)
+        if len(at) and (np.array(ends, dtype=np.int64) - at).min() < HEAD:
+            raise not_understood("it is too short")
+        octets = np.frombuffer(data, dtype=np.uint8)
+        self.data = data
+        self.heads = list(
+            zip(begins, ends, _four(octets, at), octets[at + 4].tolist(), _four(octets, at + 13), strict=True)
+        )
+
+    def __len__(self) -> int:
+        return len(self.heads)
 
 
-def read_header(event: memoryview) -> tuple[int, int, int]:
-    """When it was written, in seconds since 1970; its kind; the place behind it in its file, 0 for what is in none. Raises
-    ConnectorError E3170 for what is none."""
-    if len(event) < HEAD:
-        raise not_understood("it is too short")
-    return _HEADER.unpack_from(event)
+def _four(octets: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> list[int]:
+    """Numbers of four bytes."""
+    return octets[at[:, None] + np.arange(4)].view("<u4")[:, 0].tolist()
 
 
-def trailer_of(event: memoryview) -> int:
+def trailer_of(event: bytes) -> int:
     """How many bytes of checksum are behind each event that follows a description of the format."""
     if len(event) < HEAD + _BEHIND_CHECKSUM:
         raise not_understood("a format that is too short")
     return CHECKSUM if event[len(event) - _BEHIND_CHECKSUM] == 1 else 0
 
 
-def read_rotate(event: memoryview, trailer: int) -> tuple[str, int]:
+def read_rotate(event: bytes, trailer: int) -> tuple[str, int]:
     """The file that follows, and where in it."""
     if len(event) < HEAD + 8:
         raise not_understood("a rotation that is too short")
     (place,) = struct.unpack_from("<Q", event, HEAD)
-    return bytes(event[HEAD + 8 : len(event) - trailer]).decode(errors="replace"), place
+    return event[HEAD + 8 : len(event) - trailer].decode(errors="replace"), place
 
 
-def read_statement(event: memoryview, trailer: int) -> tuple[str, str]:
+def read_statement(event: bytes, trailer: int) -> tuple[str, str]:
     """The current database and the text of a statement."""
     try:
         _, _, size, _, variables = struct.unpack_from("<IIBHH", event, HEAD)
         at = HEAD + 13 + variables
-        database = bytes(event[at : at + size]).decode(errors="replace")
-        return database, bytes(event[at + size + 1 : len(event) - trailer]).decode(errors="replace")
+        database = event[at : at + size].decode(errors="replace")
+        return database, event[at + size + 1 : len(event) - trailer].decode(errors="replace")
     except struct.error as error:
         raise not_understood("a statement that is too short") from error
 

@@ -163,7 +163,7 @@ def holds(one: str, other: str) -> bool:
     return not other or found.holds(_read(other))
 
 
-def read_maria_gtid(event: memoryview) -> Gtid:
+def read_maria_gtid(event: bytes) -> Gtid:
     """The number of the transaction that follows. Raises ConnectorError E3170."""
     try:
         server, number, domain = _MARIA_GTID.unpack_from(event)
@@ -172,11 +172,11 @@ def read_maria_gtid(event: memoryview) -> Gtid:
     return domain, server, number
 
 
-_MARIA_GTID = struct.Struct("<5xI10xQI")
-"""The server is in the head."""
+_MARIA_GTID = struct.Struct("<5xI10xQIx")
+"""The server is in the head; behind it are flags."""
 
 
-def read_mysql_gtid(event: memoryview) -> Gtid:
+def read_mysql_gtid(event: bytes) -> Gtid:
     """The number of the transaction that follows. Raises ConnectorError E3170."""
     if len(event) < HEAD + 25:
         raise not_understood("a number of a transaction that is too short")
@@ -202,7 +202,7 @@ class Numbers:
         """As positions have them."""
         return None if self._known is None else str(self._known)
 
-    def read(self, kind: int, event: memoryview) -> Gtid | None:
+    def read(self, kind: int, event: bytes) -> Gtid | None:
         """The number of the transaction that an event begins."""
         if kind == MARIA_GTID:
             return read_maria_gtid(event)
@@ -215,7 +215,7 @@ class Numbers:
         elif self._known is not None:
             self._known.add(gtid)
 
-    def began(self, event: memoryview, trailer: int) -> None:
+    def began(self, event: bytes, trailer: int) -> None:
         """A file of MySQL says what was before it."""
         if self._known is None and self._wanted:
             self._known = previous_gtids(event, trailer)
@@ -245,7 +245,7 @@ def has(text: str, gtid: Gtid) -> bool:
     return _read(text).has(gtid)
 
 
-def previous_gtids(event: memoryview, trailer: int) -> MysqlGtids | None:
+def previous_gtids(event: bytes, trailer: int) -> MysqlGtids | None:
     """All transactions before the file that begins; None where there are some with tags. Raises ConnectorError E3170."""
     found, at = MysqlGtids(), HEAD + 8
     try:

@@ -8,8 +8,10 @@ import struct
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 
+import numpy as np
+
 from connectors.mysql.address import Address
-from connectors.mysql.cdc.events import CHECKSUM, FORMAT, read_header
+from connectors.mysql.cdc.events import CHECKSUM, FORMAT, Events
 from connectors.mysql.cdc.gtids import MysqlGtids, parsed
 from connectors.mysql.cdc.positions import Place
 from connectors.mysql.connection import Connection, literal, telling
@@ -75,25 +77,23 @@ class LogStream:
         packed = known.packed()
         return _DUMP_GTID, struct.pack("<HIIQI", 0, number, 0, _FIRST, len(packed)) + packed
 
-    def events(self, seconds: float) -> list[memoryview]:
+    def events(self, seconds: float) -> Events:
         """What has come; waits so long for it."""
         if not self._ready(seconds):
-            return []
+            return Events(b"", (), ())
         with self._told():
             data, begins, ends = self._packets.some()
-        found: list[memoryview] = []
-        view = memoryview(data)
-        for begin, end in zip(begins, ends, strict=True):
-            kind = data[begin] if end > begin else _ERROR
-            if kind == _OK:
-                found.append(view[begin + 1 : end])
-            elif not found:
-                self._ended(data[begin:end], kind)
-            else:
-                # First what came before.
-                self._packets.put_back(data[begin - 4 :])
-                break
-        return found
+        octets = np.frombuffer(data, dtype=np.uint8)
+        others = np.flatnonzero(octets[np.array(begins)] != _OK) if ends[-1] > begins[-1] else [len(begins) - 1]
+        if len(others):
+            first = int(others[0])
+            begin, end = begins[first], ends[first]
+            if first == 0:
+                self._ended(data[begin:end], data[begin] if end > begin else _ERROR)
+            # First what came before.
+            self._packets.put_back(data[begin - 4 :])
+            begins, ends = begins[:first], ends[:first]
+        return Events(data, [begin + 1 for begin in begins], ends)
 
     def _ready(self, seconds: float) -> bool:
         pending = getattr(self._socket, "pending", None)
@@ -131,7 +131,6 @@ def written(address: Address, what: str, place: Place) -> int:
     """When the file of the log was begun whose first place is given, in seconds since 1970. Raises as `LogStream`."""
     with closing(LogStream(address, what, place, 0, maria=False)) as stream:
         while True:
-            for event in stream.events(_WAIT_SECONDS):
-                seconds, kind, _ = read_header(event)
+            for _, _, seconds, kind, _ in stream.events(_WAIT_SECONDS).heads:
                 if kind == FORMAT:
                     return seconds

@@ -16,7 +16,7 @@ from connectors.mysql.cdc.events import DELETE, HEAD, UPDATE, WITH_EXTRA, Shape,
 from connectors.mysql.wire import PADDING, Places
 from runtime.core.errors import ConnectorError
 
-__all__ = ["Cells", "RowEvent", "Rows", "read_rows", "real_type"]
+__all__ = ["Cells", "Rows", "read_rows", "real_type"]
 
 _FIXED = {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 0, 7: 4, 8: 8, 9: 3, 10: 3, 11: 3, 12: 8, 13: 1, 14: 3}
 _STRING, _ENUM, _SET = 254, 247, 248
@@ -24,15 +24,6 @@ _BLOBS = frozenset({245, 249, 250, 251, 252, 255})
 _DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Bytes of so many digits of DECIMAL."""
 _NUMBER, _FLAGS = 6, 2
-
-
-@dataclass(frozen=True, slots=True)
-class RowEvent:
-    """An event with rows. `data`: without its checksum; `owner`: what the caller knows it by."""
-
-    kind: int
-    data: memoryview
-    owner: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +66,25 @@ def real_type(code: int, more: int) -> tuple[int, int]:
     return low, high
 
 
-def read_rows(events: Sequence[RowEvent], shape: Shape, wanted: Sequence[int]) -> Rows:
+def read_rows(events: Sequence[bytes], kinds: Sequence[int], shape: Shape, wanted: Sequence[int]) -> Rows:
     """The rows of events of one table.
 
     Args:
+        events: without their checksums.
+        kinds: of each.
         wanted: the numbers of the columns whose cells are given.
     Raises:
         ConnectorError: E3170 these are no such events; E3172 rows are not whole.
     """
-    data = b"".join([*(e.data for e in events), PADDING])
+    data = b"".join([*events, PADDING])
     octets = np.frombuffer(data, dtype=np.uint8)
-    lengths = np.fromiter((len(e.data) for e in events), np.int64, len(events))
+    lengths = np.fromiter(map(len, events), np.int64, len(events))
     ends = np.cumsum(lengths)
     count = len(shape.codes)
     bitmap = (count + 7) // 8
-    updates = np.array([e.kind in UPDATE for e in events])
-    deletes = np.array([e.kind in DELETE for e in events])
-    at = _bodies(octets, events, ends - lengths, ends, count, updates, bitmap)
+    each = np.array(kinds)
+    updates, deletes, extra = (np.isin(each, [*some]) for some in (UPDATE, DELETE, WITH_EXTRA))
+    at = _bodies(octets, extra, ends - lengths, ends, count, updates, bitmap)
     active = np.arange(len(events))
     parts: list[tuple[Places, Places, list[Cells]]] = []
     turn = 0
@@ -112,7 +105,7 @@ def read_rows(events: Sequence[RowEvent], shape: Shape, wanted: Sequence[int]) -
 
 def _bodies(
     octets: npt.NDArray[np.uint8],
-    events: Sequence[RowEvent],
+    extra: npt.NDArray[np.bool_],
     begins: Places,
     ends: Places,
     count: int,
@@ -121,7 +114,6 @@ def _bodies(
 ) -> Places:
     """Where the first row of each event begins."""
     at = begins + HEAD + _NUMBER + _FLAGS
-    extra = np.array([e.kind in WITH_EXTRA for e in events])
     limit = len(octets) - len(PADDING)
     size = octets[np.minimum(at, limit)].astype(np.int64) | octets[np.minimum(at + 1, limit)].astype(np.int64) << 8
     at = np.where(extra, at + np.maximum(size, 2), at)

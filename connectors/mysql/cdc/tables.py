@@ -16,7 +16,7 @@ from connectors.mysql.cdc.cells import followed, values_of
 from connectors.mysql.cdc.events import Shape
 from connectors.mysql.cdc.gtids import Gtid, has
 from connectors.mysql.cdc.positions import Place, TablePosition
-from connectors.mysql.cdc.rows import RowEvent, Rows, read_rows
+from connectors.mysql.cdc.rows import Rows, read_rows
 from connectors.mysql.cdc.snapshot import KeyOrder, limits_of
 from connectors.mysql.columns import Column
 from runtime.core import changelog
@@ -31,10 +31,11 @@ __all__ = ["Begun", "Changes", "LogTable"]
 
 @dataclass(slots=True)
 class Begun:
-    """A transaction. `gtid`: its number, if it has one; `within`: that of the position in whose middle it is; `counted`: changes
-    of it that were decoded; `skip`: that were given before the reading was cut off."""
+    """A transaction, and where it begins. `gtid`: its number, if it has one; `within`: that of the position in whose middle it
+    is; `counted`: changes of it that were decoded; `skip`: that were given before the reading was cut off."""
 
-    place: Place
+    file: str
+    at: int
     skip: int
     gtid: Gtid | None
     within: str | None
@@ -49,7 +50,7 @@ class Begun:
         """Whether a snapshot has it that was taken at a place."""
         if place.gtids is not None and self.gtid is not None:
             return has(place.gtids, self.gtid)
-        return self.place.before(place)
+        return Place(self.file, self.at).before(place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,9 @@ class LogTable:
         self._altered_at: Place | None = None
         self._shape: Shape | None = None
         self._places: list[int] = []
-        self._events: list[RowEvent] = []
+        self._events: list[bytes] = []
+        self._kinds: list[int] = []
+        self._owners: list[int] = []
         self._seconds: list[int] = []
         self._numbers: list[int] = []
 
@@ -109,8 +112,11 @@ class LogTable:
         """Whether all of its snapshots have a transaction."""
         return bool(self._ranges) and all(begun.seen(r.place) for r in self._ranges)
 
-    def add(self, event: RowEvent, seconds: int, number: int) -> None:
+    def add(self, event: bytes, kind: int, owner: int, seconds: int, number: int) -> None:
+        """An event with rows of this table. `owner`: its transaction; `number`: of the event, among all that wait."""
         self._events.append(event)
+        self._kinds.append(kind)
+        self._owners.append(owner)
         self._seconds.append(seconds)
         self._numbers.append(number)
 
@@ -177,13 +183,13 @@ class LogTable:
         """What has gathered. `begun`: the transactions that events belong to."""
         assert self._shape is not None
         source, shape = self._source, self._shape
-        rows = read_rows(self._events, shape, self._places)
+        rows = read_rows(self._events, self._kinds, shape, self._places)
         columns = [
             values_of(rows.data, cells, (shape.codes[at], shape.more[at]), self._columns[at], field, self.place)
             for cells, at, field in zip(rows.columns, self._places, self._schema, strict=True)
         ]
-        owners = np.array([e.owner for e in self._events], dtype=np.int64)[rows.event]
-        kinds = self._kinds(rows, columns)
+        owners = np.array(self._owners, dtype=np.int64)[rows.event]
+        kinds = self._kinds_of(rows, columns)
         counts = self._unseen(columns, owners, begun)
         if source.options.upsert:
             counts &= kinds != changelog.UPDATE_BEFORE
@@ -193,10 +199,10 @@ class LogTable:
         named = dict(zip(self._schema.names, columns, strict=True))
         batch = source.batch(named, len(kinds), moments, kinds, source.constants_of(self.name))
         numbers = np.array(self._numbers, dtype=np.int64)[rows.event]
-        self._events, self._seconds, self._numbers = [], [], []
+        self._events, self._kinds, self._owners, self._seconds, self._numbers = [], [], [], [], []
         return Changes(batch, numbers, owners, rows.alone | rows.is_old, counts)
 
-    def _kinds(self, rows: Rows, columns: Sequence[pa.Array]) -> changelog.Kinds:
+    def _kinds_of(self, rows: Rows, columns: Sequence[pa.Array]) -> changelog.Kinds:
         """Of each row. Where an update changes the key, the row with the old one is gone, and one with the new one is there."""
         moved = np.zeros(len(rows.event), dtype=bool)
         olds = np.flatnonzero(rows.is_old & ~rows.alone)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from connectors.kit.prefetch import Fetched
 from connectors.mysql.cdc import events as ev
 from connectors.mysql.cdc.gtids import Gtid, Numbers
 from connectors.mysql.cdc.positions import Place, Position
-from connectors.mysql.cdc.rows import RowEvent
 from connectors.mysql.cdc.tables import Begun, LogTable
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
@@ -25,6 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Transactions"]
 
+_HEAD, _NUMBER = ev.HEAD, ev.HEAD + 6
+"""Where the number of a table is."""
+_FLAGS = ev.HEAD + 12
+"""Where those of a transaction of MariaDB are."""
+_ROWS, _BEGINS, _TABLE_MAP, _XID = ev.ROWS, ev.BEGINS, ev.TABLE_MAP, ev.XID
+_UNKNOWN: Any = object()
 _MOST_BYTES = 1 << 20
 _MOST_SECONDS = 0.05
 _WORD = re.compile(r"\s*(?:/\*.*?\*/\s*|#[^\n]*\n\s*|--\s[^\n]*\n\s*)*([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL)
@@ -67,7 +72,7 @@ class Transactions:
         self._before: str | None = None
         """The numbers before the first transaction of the waiting events."""
         self._known: dict[bytes, LogTable | None] = {}
-        self._tables: dict[int, LogTable | None] = {}
+        self._tables: dict[bytes, LogTable | None] = {}
         self._open = self._body = self._xa = False
         self._begun: list[Begun] = []
         """Transactions of the waiting events, and the open one."""
@@ -118,57 +123,64 @@ class Transactions:
 
     # --- events
 
-    def take(self, given: Sequence[memoryview]) -> Iterator[Fetched]:
+    def take(self, events: ev.Events) -> Iterator[Fetched]:
         """Take up events, in a loop over them; gives what came before the table changed its shape.
 
         Raises:
             ConnectorError: E3172 a change that cannot be followed.
         """
-        for event in given:
-            seconds, kind, end = ev.read_header(event)
-            if kind in ev.ROWS:
-                table = self._tables.get(_number(event))
+        data, tables, known = events.data, self._tables, self._known
+        for begin, end, seconds, kind, at in events.heads:
+            if kind in _ROWS:
+                table = tables.get(data[begin + _HEAD : begin + _NUMBER])
                 if table is not None:
-                    self._add(table, event, kind, seconds, end)
-            elif kind == ev.TABLE_MAP:
-                told = bytes(event[ev.HEAD : len(event) - self._trailer])
-                table = self._known.get(told)
-                if told not in self._known or (table is not None and told[6:] != table.said):
+                    self._add(table, data[begin : end - self._trailer], kind, seconds, at - (end - begin))
+            elif kind == _TABLE_MAP:
+                told = data[begin + _HEAD : end - self._trailer]
+                table = known.get(told, _UNKNOWN)
+                if table is _UNKNOWN or (table is not None and told != table.said):
                     yield from self._mapped(told)
                 else:
-                    self._tables[_number(event)] = table
-            elif kind == ev.XID or kind == ev.XA_PREPARE:
-                self._commit(end)
-            elif kind in ev.BEGINS:
-                gtid = self._numbers.read(kind, event)
+                    tables[told[:6]] = table
+            elif kind == _XID or kind == ev.XA_PREPARE:
+                self._commit(at)
+            elif kind in _BEGINS:
+                gtid = self._numbers.read(kind, data[begin:end])
                 # That of MariaDB begins a transaction, unless a statement that stands alone follows.
-                self._begin(end - len(event), gtid, body=kind == ev.MARIA_GTID and not event[ev.HEAD + 12] & 1)
-            elif kind == ev.QUERY:
-                yield from self._statement(event, end)
-            elif kind == ev.ROTATE:
-                self._rotate(*ev.read_rotate(event, self._trailer))
+                body = kind == ev.MARIA_GTID and not data[begin + _FLAGS] & 1
+                self._begin(at - (end - begin), gtid, body=body)
+            elif (yield from self._special(kind, data[begin:end], at)):
                 continue
-            elif kind == ev.FORMAT:
-                self._trailer = ev.trailer_of(event)
-                continue
-            elif kind == ev.HEARTBEAT:
-                # MySQL tells with it what it passes over.
-                if bytes(event[ev.HEAD : len(event) - self._trailer]).decode(errors="replace") == self._file:
-                    self._newest = max(self._newest, end)
-                continue
-            elif kind == ev.PREVIOUS_GTIDS:
-                self._numbers.began(event, self._trailer)
-            elif kind == ev.PAYLOAD:
-                raise self._unread("compressed transactions", "SET GLOBAL binlog_transaction_compression = OFF")
-            elif (kind in ev.COMPRESSED_ROWS or kind == ev.PARTIAL_UPDATE) and (
-                self._tables.get(_number(event)) is not None
-            ):
-                raise self._unread(
-                    "rows that are compressed or not whole",
-                    "SET GLOBAL log_bin_compress = OFF, binlog_row_value_options = ''",
-                )
-            if end:
-                self._newest = end
+            if at:
+                self._newest = at
+
+    def _special(self, kind: int, event: bytes, at: int) -> Generator[Fetched, None, bool]:
+        """Take up what is rare; whether it is in no file."""
+        if kind == ev.QUERY:
+            yield from self._statement(event, at)
+        elif kind == ev.ROTATE:
+            self._rotate(*ev.read_rotate(event, self._trailer))
+            return True
+        elif kind == ev.FORMAT:
+            self._trailer = ev.trailer_of(event)
+            return True
+        elif kind == ev.HEARTBEAT:
+            # MySQL tells with it what it passes over.
+            if event[ev.HEAD : len(event) - self._trailer].decode(errors="replace") == self._file:
+                self._newest = max(self._newest, at)
+            return True
+        elif kind == ev.PREVIOUS_GTIDS:
+            self._numbers.began(event, self._trailer)
+        elif kind == ev.PAYLOAD:
+            raise self._unread("compressed transactions", "SET GLOBAL binlog_transaction_compression = OFF")
+        elif (kind in ev.COMPRESSED_ROWS or kind == ev.PARTIAL_UPDATE) and (
+            self._tables.get(event[_HEAD:_NUMBER]) is not None
+        ):
+            raise self._unread(
+                "rows that are compressed or not whole",
+                "SET GLOBAL log_bin_compress = OFF, binlog_row_value_options = ''",
+            )
+        return False
 
     def _rotate(self, file: str, at: int) -> None:
         # Where GTIDs say where reading begins, the server tells the beginning of the file that has them.
@@ -189,7 +201,7 @@ class Transactions:
         self._open, self._body, self._xa = True, body, False
         if self._begun and not self._events:
             self._begun.clear()
-        self._begun.append(Begun(Place(self._file, at), self._skip, gtid, self._within))
+        self._begun.append(Begun(self._file, at, self._skip, gtid, self._within))
         self._within = None
 
     def _commit(self, end: int) -> None:
@@ -205,34 +217,33 @@ class Transactions:
         table = self._read.get(name)
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
-        self._known[told] = self._tables[told_of.number] = table
+        self._known[told] = self._tables[told[:6]] = table
         if table is None:
             if self._source.options.patterned and self._source.options.wants(*name):
                 self.appeared.add(name)
             return
-        table.said = told[6:]
+        table.said = told
         shape = told_of.shape()
         if not table.is_shaped(shape):
             if self._events:
                 yield self.flush()
             table.shaped(shape, self.reached)
 
-    def _add(self, table: LogTable, event: memoryview, kind: int, seconds: int, end: int) -> None:
+    def _add(self, table: LogTable, event: bytes, kind: int, seconds: int, at: int) -> None:
         if self._xa:
             raise self._unread("a transaction of XA, which may be taken back", "leave XA out for this table")
         if not self._open:
-            self._begin(end - len(event), None, body=True)
-        if table.passes_over(self._begun[-1]):
+            self._begin(at, None, body=True)
+        last = self._last = self._begun[-1]
+        if table.passes_over(last):
             return
         if not self._events:
             self._since, self._before = time.monotonic(), self._numbers.text
-        row_event = RowEvent(kind, event[: len(event) - self._trailer], len(self._begun) - 1)
-        table.add(row_event, seconds, self._events)
+        table.add(event, kind, len(self._begun) - 1, seconds, self._events)
         self._events += 1
         self._size += len(event)
-        self._last = self._begun[-1]
 
-    def _statement(self, event: memoryview, end: int) -> Iterator[Fetched]:
+    def _statement(self, event: bytes, end: int) -> Iterator[Fetched]:
         database, text = ev.read_statement(event, self._trailer)
         found = _WORD.match(text)
         first, second = ((found[1] or "").upper(), (found[2] or "").upper()) if found else ("", "")
@@ -322,7 +333,7 @@ class Transactions:
             rows = count - int(np.searchsorted(owners, owner))
             at = replace(
                 before,
-                place=replace(begun[owner].place, gtids=known),
+                place=Place(begun[owner].file, begun[owner].at, known),
                 skip=given[owner],
                 within=self._numbers.alone(begun[owner].gtid) if rows or given[owner] else None,
             )
@@ -358,7 +369,3 @@ class Transactions:
             before = int(np.searchsorted(owners, len(self._begun) - 1))
             of_last.counted += int(change[-1] - change[before]) + 1
         return fresh
-
-
-def _number(event: memoryview) -> int:
-    return int.from_bytes(event[ev.HEAD : ev.HEAD + 6], "little")

@@ -3,6 +3,7 @@ documentation has them."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import struct
@@ -15,6 +16,7 @@ from connector_tables import changes_of
 from postgres_cdc_tables import Contents, all_there_is, error_of, opened
 
 from connectors.mysql.cdc import log
+from connectors.mysql.cdc.events import Events
 from connectors.mysql.cdc.gtids import Numbers, holds, parsed
 from connectors.mysql.cdc.log import LogStream
 from connectors.mysql.cdc.positions import Place, Position, TablePosition
@@ -246,8 +248,13 @@ def test_sets_of_mariadb() -> None:
 # --- bytes of MySQL
 
 
-def _event(kind: int, body: bytes, end: int, seconds: int = 1_700_000_000) -> memoryview:
-    return memoryview(struct.pack("<IBIIIH", seconds, kind, 1, 19 + len(body), end, 0) + body)
+def _event(kind: int, body: bytes, end: int, seconds: int = 1_700_000_000) -> bytes:
+    return struct.pack("<IBIIIH", seconds, kind, 1, 19 + len(body), end, 0) + body
+
+
+def _events(*events: bytes) -> Events:
+    ends = [*itertools.accumulate(map(len, events))]
+    return Events(b"".join(events), [0, *ends[:-1]], ends)
 
 
 def _packed(*ranges: tuple[UUID, int, int]) -> bytes:
@@ -256,7 +263,7 @@ def _packed(*ranges: tuple[UUID, int, int]) -> bytes:
     return struct.pack("<Q", len(ranges)) + b"".join(parts)
 
 
-def _transaction(number: int, at: int) -> list[memoryview]:
+def _transaction(number: int, at: int) -> list[bytes]:
     """The insertion of a row, whose value is the number."""
     statement = struct.pack("<IIBHH", 1, 0, 1, 0, 0) + b"d\0BEGIN"
     described = struct.pack("<IHH", 70, 0, 1) + b"\x01d\0\x01t\0" + bytes([1, 3, 0, 1])
@@ -265,7 +272,7 @@ def _transaction(number: int, at: int) -> list[memoryview]:
         (33, b"\0" + OTHER.bytes + struct.pack("<QBQQ", number, 2, 0, 0)),
         (2, statement), (19, described), (30, row), (16, bytes(8)),
     ]  # fmt: skip
-    found: list[memoryview] = []
+    found: list[bytes] = []
     for kind, body in bodies:
         at += 19 + len(body)
         found.append(_event(kind, body, at))
@@ -282,7 +289,7 @@ def _of_mysql(position: Position, *, wanted: bool = True) -> Transactions:
     return Transactions(given, position, [one], 0, numbers)
 
 
-def _rotate(file: str) -> memoryview:
+def _rotate(file: str) -> bytes:
     return _event(4, struct.pack("<Q", 4) + file.encode(), 0)
 
 
@@ -292,7 +299,7 @@ def test_the_log_of_mysql_by_numbers() -> None:
     events = [_rotate("bin.000007"), _event(35, _packed((OTHER, 1, 2)), 200)]
     for number in (5, 6, 7):
         events += _transaction(number, 1000 * number)
-    assert list(taken.take(events)) == []
+    assert list(taken.take(_events(*events))) == []
     fetched = taken.flush()
     assert isinstance(fetched.after, dict) and fetched.after["gtids"] == f"{OTHER}:1-7"
     assert changes_of(fetched.rows) == [(INSERT, (5,)), (INSERT, (6,)), (INSERT, (7,))]  # type: ignore[arg-type]
@@ -302,7 +309,7 @@ def test_the_log_of_mysql_by_numbers() -> None:
     assert taken.has_reached(Place("bin.000009", 4, f"{OTHER}:3-7"))
     assert not taken.has_reached(Place("bin.000009", 4, f"{OTHER}:1-8"))
     taken_up = [_event(27, b"bin.000009", 300), _rotate("bin.000009"), _event(27, b"bin.000009", 300)]
-    list(taken.take(taken_up))
+    list(taken.take(_events(*taken_up)))
     assert taken.has_reached(Place("bin.000009", 300, f"{OTHER}:1-8"))
 
 
@@ -311,14 +318,14 @@ def test_numbers_are_taken_up_where_a_file_begins() -> None:
     files = [_event(35, _packed((ONE, 3, 9), (OTHER, 1, 4)), 200), *_transaction(5, 1000)]
     for wanted, expected in ((True, f"{ONE}:3-9,{OTHER}:1-5"), (False, None)):
         taken = _of_mysql(position, wanted=wanted)
-        list(taken.take(files))
+        list(taken.take(_events(*files)))
         fetched = taken.flush()
         assert fetched.after["gtids"] == expected
     taken = _of_mysql(position)
     # One with a tag has no number that positions have.
-    list(taken.take([*files, _event(42, bytes(40), 1100), _event(16, bytes(8), 1200)]))
+    list(taken.take(_events(*files, _event(42, bytes(40), 1100), _event(16, bytes(8), 1200))))
     assert taken.flush().after["gtids"] is None
-    list(taken.take([_event(35, struct.pack("<Q", 1 << 56 | 1), 1300)]))
+    list(taken.take(_events(_event(35, struct.pack("<Q", 1 << 56 | 1), 1300))))
     assert taken.flush().after["gtids"] is None
 
 
@@ -326,7 +333,7 @@ def test_numbers_are_taken_up_where_a_file_begins() -> None:
 def test_events_that_are_too_short(kind: int) -> None:
     taken = _of_mysql(Position("uuid", Place("bin.000001", 4), (TABLE,)))
     with pytest.raises(ConnectorError, match="too short"):
-        list(taken.take([_event(kind, struct.pack("<Q", 3) if kind == 35 else b"\0", 200)]))
+        list(taken.take(_events(_event(kind, struct.pack("<Q", 3) if kind == 35 else b"\0", 200))))
 
 
 def test_what_mysql_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
