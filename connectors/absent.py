@@ -38,7 +38,7 @@ opensearch-1 opensearch-2 prometheus snowflake
 """
 _SINKS = frozenset(_SINKS_NAMES.split())
 _CHANGES_NAMES = """
-db2-cdc mongodb-cdc oceanbase-cdc oracle-cdc sqlserver-cdc tidb-cdc vitess-cdc
+db2-cdc oceanbase-cdc oracle-cdc sqlserver-cdc tidb-cdc vitess-cdc
 """
 _CHANGES = frozenset(_CHANGES_NAMES.split())
 _INSERTS_ONLY = frozenset(("firehose", "hive", "kinesis-legacy", "prometheus", "pulsar", "sqs"))

@@ -22,6 +22,7 @@ CONNECTORS = {
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
     "memory": "connectors.memory.refusal:MEMORY",
     "mongodb": "connectors.mongodb.table:MONGODB",
+    "mongodb-cdc": "connectors.mongodb.cdc.table:MONGODB_CDC",
     "mqtt": "connectors.mqtt.table:MQTT",
     "mysql": "connectors.mysql.table:MYSQL",
     "mysql-cdc": "connectors.mysql.cdc.table:MYSQL_CDC",

@@ -57,9 +57,9 @@ class Address:
         return f"{self.database}.{self.collection} at {self.hosts}"
 
 
-def read_address(options: TableOptions) -> Address:
-    """Raises OptionError for what is none."""
-    uri = options.required(URI)
+def read_address(options: TableOptions, uri: str = "") -> Address:
+    """Raises OptionError for what is none. `uri`: in place of the option."""
+    uri = uri or options.required(URI)
     found = _URI.fullmatch(uri)
     if found is None:
         raise OptionError("option 'uri' is not the address of MongoDB", hint="write it as 'mongodb://host:27017'")

@@ -23,7 +23,7 @@ from runtime.kernels.row_index import RowIndex
 if TYPE_CHECKING:
     from connectors.mongodb.table import MongoTable
 
-__all__ = ["collection_of", "look_up", "read_documents"]
+__all__ = ["behind", "collection_of", "look_up", "read_documents"]
 
 _KEYS = 500
 _KINDS: tuple[tuple[str, ...], ...] = (
@@ -81,9 +81,9 @@ def read_documents(table: MongoTable, position: Any, stop: threading.Event) -> I
     wanted = filter_of(table.conditions)
     if position is not None:
         wanted = (
-            {"$and": [wanted, _behind(json.loads(position, json_options=options))]}
+            {"$and": [wanted, behind(json.loads(position, json_options=options))]}
             if wanted
-            else _behind(json.loads(position, json_options=options))
+            else behind(json.loads(position, json_options=options))
         )
     with telling(table.address, f"{table.name} is read"):
         found = collection_of(table).find(
@@ -108,7 +108,7 @@ def _fetched(table: MongoTable, documents: list[Any]) -> Fetched:
     return Fetched(as_columns(documents, table.schema, table.place()), after)
 
 
-def _behind(last: Any) -> dict[str, Any]:
+def behind(last: Any) -> dict[str, Any]:
     """The documents behind an `_id`."""
     kind = next(i for i, kinds in enumerate(_KINDS) if _kind(last) in kinds)
     later = [name for kinds in _KINDS[kind + 1 :] for name in kinds]

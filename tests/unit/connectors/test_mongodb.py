@@ -18,7 +18,7 @@ from connector_tables import REGISTRY
 
 from connectors.mongodb.address import client_of
 from connectors.mongodb.commits import COMMITS, MongoCommits, MongoDocuments
-from connectors.mongodb.reading import _behind
+from connectors.mongodb.reading import behind as _behind
 from connectors.mongodb.table import MongoTable
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, ChangelogBatch
 from runtime.core.errors import FencedError, SqlEngineError

@@ -21,6 +21,7 @@ _ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/s"
         {"connector": "elasticsearch-7", "hosts": "http://good.example:9200;http://elsewhere:9200"},
         {"connector": "mongodb", "uri": "mongodb://u:p@good.example:1,elsewhere:2/?w=1"},
         {"connector": "mongodb", "uri": "mongodb+srv://elsewhere"},
+        {"connector": "mongodb-cdc", "hosts": "good.example:1,elsewhere:2"},
         {"connector": "clickhouse", "url": "clickhouse://good.example@elsewhere/shop"},
         {"connector": "clickhouse", "url": "jdbc:ch:https://elsewhere:8443"},
         {"connector": "kafka", "schema-registry.url": "http://good.example:1,http://elsewhere:2"},
