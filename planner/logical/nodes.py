@@ -91,6 +91,8 @@ class Scan(LogicalNode):
     `keys`: unique keys of the table (declared PRIMARY KEY first), as column ids. `lookup` is the same table as a lookup
     table when its connector can be asked by key, else None; a table that can only be looked up has `table` None.
     `measured`: what ANALYZE TABLE found. `idle_timeout`, `alignment`, `splits_in_order` and `rate_limit` are those of `SourceExec`.
+    `known_keys`: further upsert keys, of a kept answer, that follow from its query. Its changes are not in the order of such
+    a key.
     """
 
     table: SourceTable | None
@@ -104,10 +106,17 @@ class Scan(LogicalNode):
     rate_limit: int = 0
     span: Span | None = field(default=None, compare=False)
     measured: TableStatistics | None = field(default=None, compare=False)
+    known_keys: tuple[tuple[int, ...], ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.scanned
+
+    @property
+    def known_names(self) -> tuple[tuple[str, ...], ...]:
+        """The `known_keys` by the names of columns."""
+        names = {column.id: column.name for column in self.scanned}
+        return tuple(tuple(names[column] for column in key) for key in self.known_keys)
 
 
 @node

@@ -67,6 +67,7 @@ def _(plan: n.Scan, run: Lowering, demand: Demand) -> Lowered:
         plan.alignment,
         plan.splits_in_order,
         rate_limit=plan.rate_limit,
+        relied_on=plan.known_names,
     )
     ids = tuple(c.id for c in plan.columns)
     return Lowered(_as_demanded(plan, table, source, run, demand), ids)

@@ -76,7 +76,7 @@ def _keys(plan: LogicalNode, context: TraitContext, upsert: bool) -> Iterable[Ke
 
 @_keys.register
 def _(plan: n.Scan, context: TraitContext, upsert: bool) -> Iterable[Key]:
-    keys = [frozenset(key) for key in plan.keys]
+    keys = [frozenset(key) for key in (*plan.keys, *plan.known_keys)]
     if upsert and plan.table is not None and plan.table.changelog_mode.is_upsert:
         return keys[:1]
     return keys

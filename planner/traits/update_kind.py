@@ -69,7 +69,8 @@ def _follows(plan: LogicalNode, context: TraitContext) -> bool:
 
 @_follows.register
 def _(plan: n.Scan, context: TraitContext) -> bool:
-    return True
+    # By a key that is only known, an old row may come behind the new one.
+    return bool(plan.keys)
 
 
 @_follows.register

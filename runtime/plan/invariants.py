@@ -125,6 +125,9 @@ class _Check(NodeParts):
                 not_below("idle_timeout", self.node.idle_timeout, 0)
                 not_below("rate_limit", self.node.rate_limit, 0)
                 not_below("reading", self.node.reading, 0)
+                names = set(self.node.schema.names)
+                if any(not names.issuperset(key) for key in self.node.relied_on):
+                    raise Wrong("it has no such column").within("relied_on")
                 return table.schema.types
             case p.SinkExec(input=source, table=table):
                 self._columns("not_null", self.node.not_null, source.schema)

@@ -60,7 +60,8 @@ class SourceExec(PhysicalNode):
     `idle_timeout`: milliseconds without rows after which a split no longer holds back the watermark; 0 never.
     `alignment`: with which other sources it keeps together. `splits_in_order`: its splits are in order of time, so that
     one which is not begun does not hold back the watermark. `reading`: tells those apart that read the same table from
-    positions of their own. `rate_limit`: the most rows that it gives in a second, 0 for all that are there.
+    positions of their own. `rate_limit`: the most rows that it gives in a second, 0 for all that are there. `relied_on`: keys
+    that a kept answer has because of its query, by the names of columns, where the plan may be another one without them.
     """
 
     table: SourceTable = field(compare=True)
@@ -72,6 +73,7 @@ class SourceExec(PhysicalNode):
     splits_in_order: bool = field(default=False, metadata=SETTING)
     reading: int = 0
     rate_limit: int = field(default=0, metadata=SETTING)
+    relied_on: tuple[tuple[str, ...], ...] = field(default=(), compare=False, metadata=SETTING)
 
     table_use = "source"
 

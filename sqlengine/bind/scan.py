@@ -85,6 +85,7 @@ def scan_table(
         table.rate_limit,
         span=span,
         measured=declared.measured.table() if declared.measured is not None else None,
+        known_keys=tuple(tuple(by_name[name].id for name in key) for key in table.known_keys),
     )
     plan: LogicalNode = scan
     if left_out is not None:

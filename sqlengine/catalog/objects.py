@@ -238,6 +238,8 @@ class MaterializedView:
     refresh: TableRefresh | None = None
     own_options: Mapping[str, str] = field(default_factory=dict)
     """Those of a materialized view; of a materialized table `refresh` has them."""
+    keys: tuple[tuple[str, ...], ...] = ()
+    """By which columns its rows are told apart for life, as follows from the query."""
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -277,7 +279,7 @@ class OpenTable:
     `source.schema` has the physical columns in declared order and then the wanted metadata columns in declared order,
     under the columns' names and with the declared types. `source` is None when the connector cannot be scanned,
     `lookup` when it cannot be asked by key. `left_out`: rows of the source that do not count. `rate_limit`: of rows a second
-    that are read, 0 without one.
+    that are read, 0 without one. `known_keys`: those of a kept answer, by names.
     """
 
     table: CatalogTable
@@ -288,6 +290,7 @@ class OpenTable:
     splits_in_order: bool = False
     left_out: SourceTable | None = None
     rate_limit: int = 0
+    known_keys: tuple[tuple[str, ...], ...] = ()
 
 
 class AskedModel(LookupTable, Protocol):

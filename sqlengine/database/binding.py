@@ -55,7 +55,7 @@ else:
     _open_views = Room("sqlengine.database.open_views")
     _past = Room("sqlengine.database.past")
 
-__all__ = ["Binding", "NamedTable", "noting_tables"]
+__all__ = ["Binding", "NamedTable", "noting_tables", "without_known_keys"]
 
 
 class NamedTable(NamedTuple):
@@ -69,6 +69,23 @@ class NamedTable(NamedTuple):
 
 
 _noted: ContextVar[list[NamedTable] | None] = ContextVar("noted", default=None)
+
+
+_keyless: ContextVar[bool] = ContextVar("keyless", default=False)
+
+
+@contextmanager
+def without_known_keys() -> Generator[None]:
+    """Meanwhile nobody knows the keys of kept answers."""
+    before = _keyless.set(True)
+    try:
+        yield
+    finally:
+        _keyless.reset(before)
+
+
+def _known_keys(found: CatalogTable | MaterializedView) -> tuple[tuple[str, ...], ...]:
+    return () if isinstance(found, CatalogTable) or _keyless.get() else found.keys
 
 
 @contextmanager
@@ -273,6 +290,7 @@ class Binding:
                 MemoryLookup(contents) if found.path in session.harness.declared else None,
                 idle_timeout=time.idle_timeout if self.live else 0,
                 left_out=self._left_out(found, span),
+                known_keys=_known_keys(found),
             )
         pushed = session.inputs.get(found.storage) if found.connector == PYTHON_INPUT else None
         if pushed is not None and self.start is None:

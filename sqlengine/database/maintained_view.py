@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,10 @@ class MaintainedView:
     """Whether it ends with its first answer: it is computed again, by another job, when somebody says so."""
     passing: bool = False
     """Whether it goes with whoever has asked for it: no log or checkpoint knows of it."""
+    own_keys: tuple[tuple[str, ...], ...] = ()
+    """The keys that its answer has whatever keys the views have that it reads."""
+    known_keys: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    """The keys of those views from which its other keys follow, by the paths of the views."""
     _stepping: bool = False
     _reached: object = None
 

@@ -88,10 +88,18 @@ _KNOWN = (
 class TypeGrammar(Cursor):
     """Reads types."""
 
+    _in_cast = False
+    """Whether a precision beyond the largest means the largest, as it does for Flink. A column that is declared is never
+    another one than is written."""
+
     def type_spec(self) -> TypeSpec:
-        """A type as a node of a tree, with its place."""
-        start = self.token
-        return self.place(TypeSpec(this=self.data_type()), start)
+        """The type that an expression is to have, as a node of a tree, with its place."""
+        start, before = self.token, self._in_cast
+        self._in_cast = True
+        try:
+            return self.place(TypeSpec(this=self.data_type()), start)
+        finally:
+            self._in_cast = before
 
     def data_type(self) -> DataType:
         """A type with its nullability, `t ARRAY`, `t MULTISET` and PostgreSQL's `t[]` included."""
@@ -122,17 +130,17 @@ class TypeGrammar(Cursor):
                 return types.DOUBLE
             case "CHAR" | "CHARACTER":
                 if self.match("VARYING"):
-                    return types.varchar(self._size("length", 1, STRING_LENGTH, STRING_LENGTH))
-                return types.char(self._size("length", 1, STRING_LENGTH, 1))
+                    return types.varchar(self._size("length", 0, STRING_LENGTH, STRING_LENGTH))
+                return types.char(self._size("length", 0, STRING_LENGTH, 1))
             case "VARCHAR":
                 # Without a length Flink takes the greatest, unlike the standard's 1.
-                return types.varchar(self._size("length", 1, STRING_LENGTH, STRING_LENGTH))
+                return types.varchar(self._size("length", 0, STRING_LENGTH, STRING_LENGTH))
             case "BINARY":
                 if self.match("VARYING"):
-                    return DataType(TypeRoot.VARBINARY, self._size("length", 1, STRING_LENGTH, STRING_LENGTH))
-                return DataType(TypeRoot.BINARY, self._size("length", 1, STRING_LENGTH, 1))
+                    return DataType(TypeRoot.VARBINARY, self._size("length", 0, STRING_LENGTH, STRING_LENGTH))
+                return DataType(TypeRoot.BINARY, self._size("length", 0, STRING_LENGTH, 1))
             case "VARBINARY":
-                return DataType(TypeRoot.VARBINARY, self._size("length", 1, STRING_LENGTH, STRING_LENGTH))
+                return DataType(TypeRoot.VARBINARY, self._size("length", 0, STRING_LENGTH, STRING_LENGTH))
             case "DECIMAL" | "DEC" | "NUMERIC":
                 return self._decimal()
             case "TIME":
@@ -176,9 +184,15 @@ class TypeGrammar(Cursor):
         """The number in parentheses after a type, or the default."""
         if not self.match("("):
             return default
-        value = self._bounded(what, low, high)
+        value = self._bounded(what, low, high) if what == "length" else self._precision(low, high)
         self.expect(")")
         return value
+
+    def _precision(self, low: int, high: int) -> int:
+        if self._in_cast and self.token.kind is NUMBER and self.token.text.isdigit():
+            most = max(high, int(self.token.text))
+            return min(self._bounded("precision", low, most), high)
+        return self._bounded("precision", low, high)
 
     def _bounded(self, what: str, low: int, high: int) -> int:
         token = self.token
@@ -192,7 +206,7 @@ class TypeGrammar(Cursor):
     def _decimal(self) -> DataType:
         if not self.match("("):
             return types.decimal()
-        precision = self._bounded("precision", 1, 38)
+        precision = self._precision(1, 38)
         scale = self._bounded("scale", 0, precision) if self.match(",") else 0
         self.expect(")")
         return types.decimal(precision, scale)
@@ -224,7 +238,9 @@ class TypeGrammar(Cursor):
             if last not in _FIELDS.get(first, ()):
                 self.refuse(f"an interval cannot go from {first} to {last}", start)
             if last == "SECOND":
-                fraction = self._size("precision", 0, 9, 6)
+                if self.match("("):
+                    fraction = self._bounded("precision", 0, 9)
+                    self.expect(")")
         return types.interval(first, last, precision, fraction)
 
     def _row_type(self) -> DataType:

@@ -285,7 +285,7 @@ def _opened(plan: Any, session: Session, *, live: bool) -> tuple[Sequence[Physic
             code="E1718",
             hint=f"SET 'table.local-time-zone' = '{plan['time_zone']}'",
         )
-    check_tables(roots)
+    check_tables(roots, tables)
     return roots, tables
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
@@ -27,6 +27,7 @@ from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from runtime.plan.walk import walk_all
 from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath
+from sqlengine.database.binding import without_known_keys
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import Definition
 from sqlengine.database.jobs import FailedJob, JobUses
@@ -55,6 +56,8 @@ _OF_THE_START = {option.key for option in (*DATABASE_OPTIONS, KEY_FILE, SAVEPOIN
 
 _ROWS = "rows of "
 """What the name of an option of a kept job begins with that says how many rows a table had when the job was planned."""
+_KNOWS_KEYS = "keys of views"
+"""An option of a kept job that was planned over the keys of the views that it reads; those of older versions know none."""
 
 
 def kept_job(session: Session, name: str, writing: Writing, plans: Sequence[PhysicalNode]) -> KeptJob | str:
@@ -72,7 +75,7 @@ def kept_job(session: Session, name: str, writing: Writing, plans: Sequence[Phys
     )
     kept = writing.kept()
     options = {k: v for k, v in session.options.as_dict().items() if k not in _OF_THE_START}
-    options |= kept.options
+    options |= {**kept.options, _KNOWS_KEYS: "1"}
     options |= {_ROWS + json.dumps(path.parts): str(rows) for path, rows in _read_tables(session, reads, plans).items()}
     catalogs = session.catalogs
     definition = Definition(
@@ -206,6 +209,7 @@ def _restore(session: Session, durable: Durable, name: str, definition: Definiti
             current(session, definition),
             _options(session, definition),
             _planned_over(session, definition),
+            nullcontext() if _KNOWS_KEYS in dict(definition.options) else without_known_keys(),
         ):
             if isinstance(statement, st.ExecutePlan):
                 given = dict(definition.options)
@@ -226,7 +230,8 @@ def _options(session: Session, definition: Definition) -> Iterator[None]:
     """The options that were set when a job was begun."""
     before = session.options
     own = {k: v for k, v in before.as_dict().items() if k in _OF_THE_START}
-    given = {k: v for k, v in definition.options if not k.startswith(_ROWS) and k != _compiled_plans.KEPT}
+    apart = (_compiled_plans.KEPT, _KNOWS_KEYS)
+    given = {k: v for k, v in definition.options if not k.startswith(_ROWS) and k not in apart}
     session.options = Options({**own, **given})
     try:
         yield

@@ -405,9 +405,15 @@ def _same(there: Field, planned: Field) -> bool:
     return a.with_nullable(True) == b.with_nullable(True) and (b.nullable or not a.nullable)
 
 
-def check_tables(roots: Sequence[PhysicalNode]) -> None:
-    """Raise CatalogError E1418 for tables that give or take other kinds of changes than those that were planned with."""
+def check_tables(roots: Sequence[PhysicalNode], tables: OpenedTables) -> None:
+    """Raise CatalogError E1418 for tables that give or take other kinds of changes than those that were planned with, and
+    views without a key that was relied on."""
+    keys = {_title(opened): opened.known_keys for _, opened in tables.reads}
     for node in walk_all(roots):
+        if isinstance(node, SourceExec):
+            for key in node.relied_on:
+                if not any(set(known) <= set(key) for known in keys.get(node.name, ())):
+                    raise _changed(node.name, f"({', '.join(key)}) is no key of it now")
         if isinstance(node, SourceExec) and node.mode != node.table.changelog_mode:
             raise _changed(node.name, f"its changes are {node.table.changelog_mode} now, and were {node.mode}")
         if isinstance(node, SinkExec):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from connectors.memory import MemorySink, MemoryTable
@@ -16,6 +16,7 @@ from planner.rule import RuleContext
 from planner.trace import Trace
 from planner.traits.changes import ordered_by_time
 from planner.traits.context import DELTA_JOIN, TraitContext
+from planner.traits.keys import upsert_keys
 from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
@@ -40,15 +41,18 @@ from sqlengine.parse.trees import Tree, select_all
 from sqlengine.verify.options import rule_options
 
 if TYPE_CHECKING:
+    import planner.logical.known_keys as _known_keys
     import planner.lower.delta_join as _delta_join
     import sqlengine.database.numbering as _numbering
 else:
+    _known_keys = Room("planner.logical.known_keys")
     _delta_join = Room("planner.lower.delta_join")
     _numbering = Room("sqlengine.database.numbering")
 
 __all__ = [
     "Planned",
     "PlannedQuery",
+    "PlannedView",
     "bound_insert",
     "bound_schema",
     "bound_view",
@@ -85,6 +89,19 @@ class PlannedQuery(Planned):
     order: tuple[SortSpec, ...]
     sorts_shown_rows: bool = False
     """Whether ORDER BY is no part of the plan: the rows are sorted when they are shown."""
+
+
+Keys = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class PlannedView(Planned):
+    """A query whose answer is kept. `keys`: the positions of columns by which its rows are told apart for life; `own_keys`:
+    those that it would have if no view that it reads had any; `known_keys`: those of the views that it reads, by name."""
+
+    keys: Keys
+    own_keys: Keys
+    known_keys: Mapping[str, tuple[tuple[str, ...], ...]]
 
 
 def plan_query(session: Session, query: Tree, *, live: bool = False, follow: bool = False) -> PlannedQuery:
@@ -251,17 +268,43 @@ def bound_view(session: Session, query: Tree, start: int | None = None) -> Bound
     return bind_query(query, Binding(session, True, start=start))
 
 
-def plan_view(session: Session, bound: BoundQuery, contents: MemoryTable, names: Sequence[str]) -> Planned:
-    """Plan a query whose answer is kept in memory and published epoch by epoch."""
+def plan_view(
+    session: Session, bound: BoundQuery, contents: MemoryTable, names: Sequence[str], *, knows_keys: bool = True
+) -> PlannedView:
+    """Plan a query whose answer is kept in memory and published epoch by epoch. It is the plan that says nothing of the keys
+    of views that are read where that is no other one, or they are not to count (`knows_keys`)."""
     plan, _ = _without_top_sort(bound.plan)
     if len(plan.columns) > len(names):
         plan = Project(plan, tuple((c, c.ref()) for c in plan.columns[: len(names)]))
     sink = Sink(plan, MemorySink(contents, live=True), contents.name)
+    found = _plan_of_view(session, sink)
+    keyless, known = _known_keys.without_known_keys(sink)
+    if known:
+        other = _plan_of_view(session, keyless)
+        used = found if knows_keys and found.physical != other.physical else other
+        found = replace(used, keys=found.keys, own_keys=other.keys, known_keys=known)
+    _note(session, [found.optimized])
+    _numbering.refuse_numbers([found.physical], "a materialized view")
+    return found
+
+
+def _plan_of_view(session: Session, sink: LogicalNode) -> PlannedView:
     optimized, trace = _optimize(session, sink, displayed=False, batch=False)
-    _note(session, [optimized])
-    physical = _with_delta_joins(session, lower(optimized, lower_context(session)))
-    _numbering.refuse_numbers([physical], "a materialized view")
-    return Planned(sink, optimized, physical, trace)
+    context = lower_context(session)
+    physical = _with_delta_joins(session, lower(optimized, context))
+    keys: Keys = ()
+    # What was forgotten begins anew beside the row that is there.
+    if not _forgets(physical):
+        (source,) = optimized.inputs
+        positions = {column.id: i for i, column in reversed(list(enumerate(source.columns)))}
+        found = upsert_keys(source, context.traits)
+        keys = tuple(tuple(sorted(positions[c] for c in key)) for key in found if key <= positions.keys())
+    return PlannedView(sink, optimized, physical, trace, keys=keys, own_keys=keys, known_keys={})
+
+
+def _forgets(plan: PhysicalNode) -> bool:
+    inner = (getattr(node, name) for node in walk(plan) for name in node.inner_fields)
+    return any(node.expires for node in walk(plan)) or any(map(_forgets, inner))
 
 
 def _with_delta_joins(session: Session, plan: PhysicalNode) -> PhysicalNode:

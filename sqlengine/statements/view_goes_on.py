@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -12,11 +12,13 @@ from runtime.core.errors import CheckpointError
 from runtime.local.split_progress import Reached, SplitProgress
 from runtime.plan.identity import uids
 from runtime.plan.nodes import PhysicalNode, SourceExec
+from sqlengine.bind import BoundQuery
 from sqlengine.catalog.objects import MaterializedView, ObjectPath
 from sqlengine.database.folder.view_state import SavedView
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
 from sqlengine.database.view_basis import ViewBasis
+from sqlengine.statements.planning import PlannedView, plan_view
 from sqlengine.statements.query_reads import fingerprints
 
 __all__ = ["ViewGoesOn", "does_not_fit", "planned_over", "whole"]
@@ -55,10 +57,23 @@ class ViewGoesOn:
         if changed:
             raise does_not_fit(f"the function {min(changed)} may compute something else now")
 
+    def planned(self, bound: BoundQuery, contents: MemoryTable, names: Sequence[str]) -> PlannedView:
+        """Its plan: the one that it had, if there is such a one."""
+        with planned_over(self.session, self.saved.basis):
+            planned = plan_view(self.session, bound, contents, names)
+            if not self._had(planned.physical):
+                # A version before this one knew no keys of views.
+                keyless = plan_view(self.session, bound, contents, names, knows_keys=False)
+                planned = keyless if self._had(keyless.physical) else planned
+        return planned
+
+    def _had(self, root: PhysicalNode) -> bool:
+        return set(uids([root]).values()) == set(self.saved.restored.operators)
+
     def restored(self, root: PhysicalNode) -> Restored:
         """Its state under its plan. Raises CheckpointError when it is planned otherwise than it was."""
         names, saved = uids([root]), self.saved.restored
-        if set(names.values()) != set(saved.operators):
+        if not self._had(root):
             raise does_not_fit("it is planned in another way now")
         given = [n for n in names if isinstance(n, SourceExec) and isinstance(n.table, MemoryTable)]
         sources = {**saved.sources, **{names[node]: whole(node.table) for node in given}}

@@ -25,7 +25,7 @@ from sqlengine.catalog.objects import MaterializedView
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
 from sqlengine.database.view_basis import ViewBasis
-from sqlengine.statements.planning import Planned, plan_view
+from sqlengine.statements.planning import PlannedView, plan_view
 from sqlengine.statements.query_reads import fingerprints
 from sqlengine.statements.view_goes_on import planned_over, whole
 from sqlengine.verify.options import VERIFY
@@ -40,7 +40,7 @@ class Replacement:
     """A view that is there, the plan of its new query, and what becomes of its state."""
 
     before: MaintainedView
-    planned: Planned
+    planned: PlannedView
     succession: Succession
     counted: Mapping[tuple[str, str, str], int]
     """The numbers of rows of tables over which the plan was made, where they are not those of now."""
@@ -99,7 +99,7 @@ def replacement(
     if before.basis.calls_others(functions, {name: session.user_functions[name] for name in functions}):
         return None
     names = tuple(c.name for c in view.columns)
-    planned: Planned | None = None
+    planned: PlannedView | None = None
     found: Succession | None = None
     basis: ViewBasis | None = before.basis
     with session.views.lock.keeping({view.path}) if session.views.lock.held_once else nullcontext():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,15 +33,16 @@ if TYPE_CHECKING:
     import sqlengine.database.view_traits as _view_traits
     import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.table_refresh as _table_refresh
-    import sqlengine.statements.view_goes_on as _view_goes_on
+    import sqlengine.statements.view_keys as _view_keys
     import sqlengine.statements.view_options as _view_options
     import sqlengine.statements.view_replacement as _view_replacement
     import sqlengine.verify.attach as _attach
     from sqlengine.statements.refreshed_partition import RefreshedPartition
     from sqlengine.statements.view_goes_on import ViewGoesOn
+    from sqlengine.statements.view_keys import ViewKeys
     from sqlengine.statements.view_replacement import Replacement
 else:
-    _view_goes_on = Room("sqlengine.statements.view_goes_on")
+    _view_keys = Room("sqlengine.statements.view_keys")
     _view_options = Room("sqlengine.statements.view_options")
     _view_replacement = Room("sqlengine.statements.view_replacement")
     _filling = Room("sqlengine.database.filling")
@@ -139,15 +139,19 @@ def create_materialized_view(
         anew = anew or not _starts_as_before(view, session)
         replaces = saved is None and statement.or_replace and not anew and not _rests(session, path)
         taken = _view_replacement.replacement(session, view, bound, contents) if replaces else None
+        if taken is not None:
+            planned = taken.planned
+        else:
+            planned = (
+                plan_view(session, bound, contents, names) if saved is None else saved.planned(bound, contents, names)
+            )
+        keys = _view_keys.ViewKeys.of(planned, view, session, part=part is not None)
+        keys.check(statement.name.span)
         if taken is not None and _same_columns(view, session) and taken.succession.same_answer:
-            _name_again(view, taken, session, keep)
+            _name_again(view, taken, session, keep, keys)
             return Result.ok()
         if taken is not None:
             taken.check(session, statement.name.span)
-            planned = taken.planned
-        else:
-            with nullcontext() if saved is None else _view_goes_on.planned_over(session, saved.saved.basis):
-                planned = plan_view(session, bound, contents, names)
         contents.append_only = planned.physical.mode.is_append_only and view.refresh is None
         restored = None
         if saved is not None:
@@ -181,6 +185,8 @@ def create_materialized_view(
             take_over=None if taken is None else taken.fill(session),
             weight=session.options.get(WEIGHT),
             rests=view.rests,
+            own_keys=keys.own,
+            known_keys=planned.known_keys,
         )
         if saved is not None:
             contents.tell_time(job.dataflow.watermark, job.dataflow.idle)
@@ -191,12 +197,21 @@ def create_materialized_view(
             frozenset[ObjectPath]() if session.durable is None else session.durable.view_reads.get(path, frozenset())
         )
         others = nobody if part is None else partial(part.take_others, session.memory[path], contents)
-        replaced = session.views.add(made, lambda: _followed(view, session, others), reads)
+
+        def followed() -> MemoryTable | None:
+            try:
+                keys.check(statement.name.span)
+            except CatalogError:
+                job.close()
+                raise
+            return _followed(view, session, others)
+
+        replaced = session.views.add(made, followed, reads)
         columns = view.columns if view.refresh is not None else _with_event_time(view.columns, planned)
         if replaced is not None:
             keep(replaced)
             columns = _typed_as_before(view, session)
-    session.catalogs.replace(replace(view, columns=columns))
+    keys.settle(replace(view, columns=columns))
     _view_options.keep_history(view, session)
     if view.refresh is not None and view.refresh.full and not view.refresh.suspended and part is None:
         session.views.schedule[path] = session.clock.now() + view.refresh.milliseconds
@@ -240,9 +255,11 @@ def explained_replacement(statement: st.CreateMaterializedView, session: Session
     bound = bound_view(session, statement.query.query, start)
     view = described_materialized_view(statement, session, bound, start)
     assert view is not None
-    noted = len(session.notes)
-    found = _view_replacement.replacement(session, view, bound, session.database.new_table(view, session.options))
+    noted, contents = len(session.notes), session.database.new_table(view, session.options)
+    found = _view_replacement.replacement(session, view, bound, contents)
+    new = plan_view(session, bound, contents, [c.name for c in view.columns]) if found is None else found.planned
     del session.notes[noted:]
+    _view_keys.ViewKeys.of(new, view, session).check(statement.name.span)
     return _view_replacement.replacement_text(found)
 
 
@@ -255,12 +272,17 @@ def _same_columns(view: MaterializedView, session: Session) -> bool:
 
 
 def _name_again(
-    view: MaterializedView, taken: Replacement, session: Session, keep: Callable[[MemoryTable], object]
+    view: MaterializedView,
+    taken: Replacement,
+    session: Session,
+    keep: Callable[[MemoryTable], object],
+    keys: ViewKeys,
 ) -> None:
     """A view has the answer of its new query, under the same names: it goes on as it is."""
     assert taken.before.contents is not None
     keep(taken.before.contents)
-    session.catalogs.replace(replace(view, columns=_typed_as_before(view, session)))
+    taken.before.own_keys, taken.before.known_keys = keys.own, taken.planned.known_keys
+    keys.settle(replace(view, columns=_typed_as_before(view, session)))
     session.database.histories.keep(taken.before.contents, history_retention(view))
 
 

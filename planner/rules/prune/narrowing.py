@@ -109,9 +109,9 @@ def _(plan: Scan, wanted: Wanted) -> LogicalNode:
     if len(kept) == len(plan.scanned):
         return plan
     there = {c.id for c in kept}
-    keys = tuple(k for k in plan.keys if set(k) <= there)
+    keys, known = (tuple(k for k in given if set(k) <= there) for given in (plan.keys, plan.known_keys))
     names = [f.name for f, c in zip(table.schema, plan.scanned, strict=True) if c.id in there]
-    return plan.with_(table=table.with_columns(names), scanned=kept, keys=keys, lookup=None)
+    return plan.with_(table=table.with_columns(names), scanned=kept, keys=keys, known_keys=known, lookup=None)
 
 
 @_prune.register(LastRound)

@@ -108,6 +108,6 @@ class _Merger:
         assert isinstance(original.table, SupportsProjection)
         pairs = [(f.name, c) for f, c in zip(original.table.schema, original.scanned, strict=True) if f.name in names]
         kept = {c.id for _, c in pairs}
-        keys = tuple(k for k in original.keys if set(k) <= kept)
+        keys, known = (tuple(k for k in given if set(k) <= kept) for given in (original.keys, original.known_keys))
         table = original.table.with_columns([name for name, _ in pairs])
-        return original.with_(table=table, scanned=tuple(c for _, c in pairs), keys=keys, lookup=None)
+        return original.with_(table=table, scanned=tuple(c for _, c in pairs), keys=keys, known_keys=known, lookup=None)

@@ -51,7 +51,7 @@ def push_aggregate_into_scan(node: Aggregate, context: RuleContext) -> LogicalNo
     if table is None:
         return None
     made = [fresh_column(call.text, call.type) for call in calls]
-    given = scan.with_(table=table, scanned=(*keys, *made), keys=(), measured=None)
+    given = scan.with_(table=table, scanned=(*keys, *made), keys=(), known_keys=(), measured=None)
     together = tuple((column, _together(call, part)) for (column, call), part in zip(node.calls, made, strict=True))
     return node.with_(input=given, calls=together)
 

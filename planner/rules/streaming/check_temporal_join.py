@@ -6,14 +6,22 @@ and event time), and the key covered by equalities. PlanningError says which is 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planner.logical.nodes import LogicalNode, TemporalJoin
 from planner.rule import Rule, RuleContext
 from planner.rules.streaming.time_attributes import is_rowtime, time_attributes
 from planner.traits.conditions import split_equalities
 from planner.traits.keys import unique_keys
 from runtime.core.errors import PlanningError
+from runtime.core.rooms import Room
 from runtime.core.types import TimeAttribute
 from runtime.expr.nodes import ColumnRef
+
+if TYPE_CHECKING:
+    import planner.logical.known_keys as _known_keys
+else:
+    _known_keys = Room("planner.logical.known_keys")
 
 __all__ = ["RULE"]
 
@@ -36,7 +44,8 @@ def check_temporal_join(node: TemporalJoin, context: RuleContext) -> LogicalNode
             hint="declare WATERMARK FOR <column> on the versioned table; a view has to keep that column as it is, and an "
             "aggregate loses it",
         )
-    keys = unique_keys(node.right, context.traits)
+    # A kept answer has none of the versions that were before it was made.
+    keys = unique_keys(_known_keys.without_known_keys(node.right)[0], context.traits)
     if not keys:
         raise PlanningError(
             "a temporal join needs a primary key in the versioned table, but none can be found",

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from runtime.checkpoint.storage import Damage
+from runtime.core.errors import SqlEngineError
 from sqlengine import TableEnvironment
+from sqlengine.database import binding
 from sqlengine.database.folder import view_state
-from sqlengine.statements import lasting_views
+from sqlengine.statements import lasting_jobs, lasting_views
 from sqlengine.statements.view_goes_on import ViewGoesOn, does_not_fit
 from tests.unit.database.test_lasting import rows
 
@@ -167,3 +169,37 @@ def last(name: str) -> dict[int, int]:
     lines = [line for path in sorted(Path(name).glob("part-*")) for line in path.read_text().splitlines()]
     found = [change["after"] for change in map(json.loads, lines) if change["after"] is not None]
     return {row["w"]: next(iter(v for k, v in row.items() if k != "w")) for row in found}
+
+
+UPSERTED = (
+    "CREATE TABLE o (w INT PRIMARY KEY NOT ENFORCED, s INT) "
+    "WITH ('connector' = 'filesystem', 'path' = 'o', 'format' = 'debezium-json')"
+)
+
+
+def test_a_sink_has_the_key_of_the_view_that_it_follows() -> None:
+    with opened(TABLE, SUMS, FIRST, UPSERTED, JOB) as t_env:
+        until(t_env, "o", "SELECT * FROM sums")
+    with opened("INSERT INTO t VALUES (1, 5), (4, 0)", "DELETE FROM t WHERE w = 2") as t_env:
+        until(t_env, "o", "SELECT * FROM sums")
+        (view,) = t_env.session.views.jobs()
+        assert view.job.restored is not None
+    refused = pytest.raises(SqlEngineError, match="the job .* was planned over it")
+    with opened(TABLE, SUMS, FIRST, UPSERTED, JOB, path=None) as t_env, refused:
+        t_env.execute_sql("ALTER MATERIALIZED VIEW sums AS SELECT w, n AS s FROM t")
+
+
+def test_what_was_planned_without_keys_of_views_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by the versions before that knew them."""
+    double = "CREATE MATERIALIZED VIEW double AS SELECT DISTINCT w FROM sums"
+    clashing = JOB + " ON CONFLICT DO DEDUPLICATE"
+    with monkeypatch.context() as before:
+        before.setattr(binding, "_known_keys", lambda found: ())
+        before.setattr(lasting_jobs, "_KNOWS_KEYS", 'rows of ["of", "no", "table"]')
+        with opened(TABLE, SUMS, FIRST, double, UPSERTED, clashing) as t_env:
+            until(t_env, "o", "SELECT * FROM sums")
+    with opened("INSERT INTO t VALUES (1, 5), (4, 0)", "DELETE FROM t WHERE w = 2") as t_env:
+        assert all(view.job.restored is not None for view in t_env.session.views.jobs())
+        while last("o") != {1: 6, 2: 2, 4: 0}:
+            assert not rows(t_env, "SELECT job, error FROM system.jobs WHERE status = 'FAILED'")
+        assert sorted(rows(t_env, "SELECT * FROM double")) == [(1,), (4,)]

@@ -221,7 +221,8 @@ def test_state_waits_for_a_source_that_cannot_be_reached(tmp_path: Path, monkeyp
         raise ConnectorError("nobody is there", code="E3107")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sqlengine.statements.views.plan_view", unreachable)
+        for room in ("views", "view_goes_on"):
+            patch.setattr(f"sqlengine.statements.{room}.plan_view", unreachable)
         for _ in range(2):
             with TableEnvironment.create(path=tmp_path / "db") as t_env:
                 t_env.execute_sql("INSERT INTO t VALUES (3)")
