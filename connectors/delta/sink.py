@@ -20,11 +20,12 @@ from connectors.delta.options import TARGET_SIZE, UPSERT, Place
 from connectors.delta.staging import FileStaging, Staged, UpsertStaging
 from connectors.delta.types import arrow_schema, checked_columns
 from connectors.kit.commits import SPOOL_SIZE, Replacing, StagedWriter
-from connectors.lakes.sink import LakeSink, is_keyed
+from connectors.lakes.sink import LakeSink, LakeTaskWriter, is_keyed
 from connectors.options import TableOptions, memory_limit, physical_part
 from runtime.core.errors import UnsupportedError
 from runtime.spi.abilities import CompactedFiles
 from runtime.spi.registry import TableRequest
+from runtime.spi.writer import TaskWriter
 
 __all__ = ["DeltaSink", "sink_of"]
 
@@ -50,11 +51,18 @@ class DeltaSink(LakeSink):
                 UpsertStaging(self.place, self.schema, self.primary_key, self.most),
                 MergingCommits(self.place, job, partitions, self.primary_key),
             )
-        staging = FileStaging(self.place, self.schema, pa.schema(table.schema()), partitions, self.target)
+        staging = self._files(table, LakeTaskWriter(self))
         if self.overwrites:
             commits = OverwritingCommits(self.place, job, partitions, self.everything, self.given_partition)
             return Replacing(self.name, staging, commits)
         return StagedWriter(self.name, staging, DeltaCommits(self.place, job, partitions))
+
+    def files(self, writer: TaskWriter | None = None) -> FileStaging:
+        return self._files(self._table(), writer)
+
+    def _files(self, table: DeltaTable, writer: TaskWriter | None) -> FileStaging:
+        partitions = table.metadata().partition_columns
+        return FileStaging(self.place, self.schema, pa.schema(table.schema()), partitions, self.target, writer)
 
     def _table(self) -> DeltaTable:
         if not is_there(self.place):

@@ -24,6 +24,7 @@ from connectors.delta.options import Place
 from connectors.delta.types import text_of
 from runtime.core.changelog import DELETE, ChangelogBatch
 from runtime.core.schema import Schema
+from runtime.spi.writer import TaskWriter
 
 __all__ = ["DELETED", "FileStaging", "Staged", "UpsertStaging"]
 
@@ -51,8 +52,16 @@ class FileStaging(lakes.FileStaging[Staged, AddAction]):
         target: rows of so many bytes go into files at once.
     """
 
-    def __init__(self, place: Place, schema: Schema, stored: pa.Schema, partitions: Sequence[str], target: int) -> None:
-        super().__init__(place.path, schema.names, target)
+    def __init__(
+        self,
+        place: Place,
+        schema: Schema,
+        stored: pa.Schema,
+        partitions: Sequence[str],
+        target: int,
+        writer: TaskWriter | None = None,
+    ) -> None:
+        super().__init__(place.path, schema.names, target, writer)
         self._place = place
         self._stored = stored
         self._partitions = list(partitions)
@@ -66,6 +75,9 @@ class FileStaging(lakes.FileStaging[Staged, AddAction]):
 
     def read(self, found: dict[str, Any]) -> Staged:
         return Staged([AddAction(**one) for one in found["files"]])
+
+    def files_of(self, staged: Staged) -> list[AddAction]:
+        return staged.files
 
     def remove(self, file: AddAction) -> None:
         self._files.delete_file(file.path)

@@ -14,11 +14,12 @@ from connectors.iceberg.options import BRANCH, SPOOL_SIZE, TARGET_SIZE, UPSERT, 
 from connectors.iceberg.staging import FileStaging, Staged, UpsertStaging
 from connectors.iceberg.types import of_file
 from connectors.kit.commits import Replacing, StagedWriter
-from connectors.lakes.sink import LakeSink, is_keyed
+from connectors.lakes.sink import LakeSink, LakeTaskWriter, is_keyed
 from connectors.options import TableOptions, memory_limit, physical_part
 from runtime.core.errors import UnsupportedError
 from runtime.spi.abilities import CompactedFiles
 from runtime.spi.registry import TableRequest
+from runtime.spi.writer import TaskWriter
 
 __all__ = ["IcebergSink", "sink_of"]
 
@@ -37,16 +38,19 @@ class IcebergSink(LakeSink):
 
     def open_writer(self, job: str) -> StagedWriter[list[Staged]]:
         """Raises ConnectorError E3191 when the table cannot be reached, UnsupportedError when it cannot hold the rows."""
-        table = self._checked(loaded(self.address))
         if self.overwrites:
             commits = OverwritingCommits(self.address, self.branch, job, self.everything, self.given_partition)
-            return Replacing(self.name, FileStaging(table, self.schema, self.address.place, self.target), commits)
-        staging = (
-            UpsertStaging(table, self.schema, self.primary_key, self.address.place, self.most)
-            if self.upserts
-            else FileStaging(table, self.schema, self.address.place, self.target)
-        )
-        return StagedWriter(self.name, staging, LakeCommits(self.address, self.branch, job))
+            return Replacing(self.name, self.files(LakeTaskWriter(self)), commits)
+        commits = LakeCommits(self.address, self.branch, job)
+        if not self.upserts:
+            return StagedWriter(self.name, self.files(LakeTaskWriter(self)), commits)
+        table = self._checked(loaded(self.address))
+        staging = UpsertStaging(table, self.schema, self.primary_key, self.address.place, self.most)
+        return StagedWriter(self.name, staging, commits)
+
+    def files(self, writer: TaskWriter | None = None) -> FileStaging:
+        table = self._checked(loaded(self.address))
+        return FileStaging(table, self.schema, self.address.place, self.target, writer)
 
     def _checked(self, table: Table) -> Table:
         version, place = table.metadata.format_version, self.address.place

@@ -34,6 +34,7 @@ import connectors.lakes.staging as lakes
 from connectors.iceberg.library import told
 from runtime.core.changelog import DELETE, ChangelogBatch
 from runtime.core.schema import Schema
+from runtime.spi.writer import TaskWriter
 
 __all__ = ["FileStaging", "Staged", "UpsertStaging", "to_iceberg", "written_files"]
 
@@ -73,8 +74,8 @@ def written_files(rows: pa.Table, metadata: TableMetadata, io: FileIO) -> list[D
 class FileStaging(lakes.FileStaging[Staged, DataFile]):
     """A `Staging` of rows that are added. `target`: rows of so many bytes go into files at once."""
 
-    def __init__(self, table: Table, schema: Schema, place: str, target: int) -> None:
-        super().__init__(place, schema.names, target)
+    def __init__(self, table: Table, schema: Schema, place: str, target: int, writer: TaskWriter | None = None) -> None:
+        super().__init__(place, schema.names, target, writer)
         self._table = table
 
     def telling(self) -> AbstractContextManager[None]:
@@ -88,6 +89,9 @@ class FileStaging(lakes.FileStaging[Staged, DataFile]):
 
     def text_of(self, files: list[DataFile]) -> str:
         return json.dumps(_named(self._table, files))
+
+    def files_of(self, staged: Staged) -> list[DataFile]:
+        return staged.files
 
     def read(self, found: dict[str, Any]) -> Staged:
         return _read(self._table, found)

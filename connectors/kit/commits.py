@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from connectors.kit.spool import Spool, spooled
 from runtime.core.changelog import ChangelogBatch
@@ -25,8 +25,18 @@ from runtime.core.errors import ConnectorError, UnavailableError
 from runtime.core.logs import connector_log
 from runtime.core.options import text_option
 from runtime.core.retries import Retries, retried
+from runtime.spi.writer import TaskWriter
 
-__all__ = ["SPOOL_SIZE", "CommittingWriter", "EpochCommits", "Replacing", "StagedWriter", "Staging", "commits_of"]
+__all__ = [
+    "SPOOL_SIZE",
+    "CommittingWriter",
+    "DistributedStaging",
+    "EpochCommits",
+    "Replacing",
+    "StagedWriter",
+    "Staging",
+    "commits_of",
+]
 
 SPOOL_SIZE = text_option(
     "sink.spool.max-size",
@@ -63,6 +73,19 @@ class Staging(Protocol[R]):
     @property
     def buffered(self) -> Sequence[ChangelogBatch]:
         """Rows that are in memory."""
+        ...
+
+
+@runtime_checkable
+class DistributedStaging(Protocol):
+    """A `Staging` into which tasks of a cluster put rows as well: `runtime.spi.writer.DistributedWriter`."""
+
+    def task_writer(self) -> TaskWriter | None:
+        """What writes rows in a task, and gives texts as `Staging.take` does; None when tasks cannot, with these options."""
+        ...
+
+    def adopt(self, texts: Sequence[str]) -> None:
+        """Rows that a task has written are among those that `take` names next."""
         ...
 
 
@@ -122,6 +145,13 @@ class StagedWriter(Generic[T]):
 
     def write(self, batch: ChangelogBatch) -> None:
         self._staging.add(batch)
+
+    def task_writer(self) -> TaskWriter | None:
+        return self._staging.task_writer() if isinstance(self._staging, DistributedStaging) else None
+
+    def adopt(self, written: Any) -> None:
+        assert isinstance(self._staging, DistributedStaging)
+        self._staging.adopt(written)
 
     def flush(self, epoch: int) -> None:
         """Rows wait for the checkpoint."""

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+from connectors.lakes.staging import FileStaging
 from connectors.options import TableOptions
-from runtime.core.changelog import APPEND, ChangelogMode
+from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import OptionError
 from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.spi.registry import TableRequest
 from runtime.spi.sink import Delivery
+from runtime.spi.writer import TaskWriter
 
-__all__ = ["LakeSink", "is_keyed"]
+__all__ = ["LakeSink", "LakeTaskWriter", "is_keyed"]
 
 
 @dataclass(frozen=True)
-class LakeSink:
-    """A table to write.
+class LakeSink(ABC):
+    """A table to write; a connector has the abstract method.
 
     Attributes:
         where: names the table, in messages and plans.
@@ -51,6 +54,10 @@ class LakeSink:
         """The values of INSERT OVERWRITE .. PARTITION."""
         return dict(self.partition) if self.partition else None
 
+    @abstractmethod
+    def files(self, writer: TaskWriter | None = None) -> FileStaging[Any, Any]:
+        """Where rows that are added wait, of the table as it is now. `writer`: writes them in a task."""
+
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         if requested.is_append_only or not self.upserts:
             return APPEND
@@ -68,6 +75,22 @@ class LakeSink:
     def describe(self) -> dict[str, Any]:
         mode = {"overwrite": True} if self.overwrites else {"upsert": True} if self.upserts else {}
         return {"connector": self.connector, "table": self.where, **mode}
+
+
+@dataclass(frozen=True)
+class LakeTaskWriter:
+    """Writes data files of a table in a task (`runtime.spi.writer.TaskWriter`): texts name them, as in a checkpoint."""
+
+    sink: LakeSink
+
+    def write(self, batch: ChangelogBatch) -> list[str]:
+        staging = self.sink.files()
+        try:
+            staging.add(batch)
+            return staging.take()
+        except BaseException:
+            staging.drop()
+            raise
 
 
 def is_keyed(request: TableRequest, options: TableOptions, upsert: Option[bool]) -> bool:

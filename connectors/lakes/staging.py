@@ -16,6 +16,7 @@ import pyarrow as pa
 from connectors.kit.folding import LastChanges, named
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
+from runtime.spi.writer import TaskWriter
 
 __all__ = ["FileStaging", "KeyedStaging"]
 
@@ -59,12 +60,15 @@ class FileStaging(_LakeStaging[S], Generic[S, F]):
     Args:
         names: the columns of the table.
         target: rows of so many bytes go into files at once.
+        writer: writes rows in a task.
     """
 
-    def __init__(self, where: str, names: Sequence[str], target: int) -> None:
+    def __init__(self, where: str, names: Sequence[str], target: int, writer: TaskWriter | None = None) -> None:
         super().__init__(where)
         self._names = names
         self._target = target
+        self._writer = writer
+        self._adopted: list[str] = []
         self._rows: list[ChangelogBatch] = []
         self._bytes = 0
         self._written: list[F] = []
@@ -81,6 +85,16 @@ class FileStaging(_LakeStaging[S], Generic[S, F]):
     def text_of(self, files: list[F]) -> str:
         """Names files in a checkpoint."""
 
+    @abstractmethod
+    def files_of(self, staged: S) -> list[F]:
+        """The files that a text has named."""
+
+    def task_writer(self) -> TaskWriter | None:
+        return self._writer
+
+    def adopt(self, texts: Sequence[str]) -> None:
+        self._adopted += texts
+
     def add(self, batch: ChangelogBatch) -> None:
         if not len(batch):
             return
@@ -92,14 +106,18 @@ class FileStaging(_LakeStaging[S], Generic[S, F]):
     def take(self) -> list[str]:
         self._write()
         files, self._written = self._written, []
+        adopted, self._adopted = self._adopted, []
         if not files:
-            return []
+            return adopted
         with self.telling():
-            return [self.text_of(files)]
+            return [*adopted, self.text_of(files)]
 
     def drop(self) -> None:
         self._rows, self._bytes = [], 0
         files, self._written = self._written, []
+        adopted, self._adopted = self._adopted, []
+        with suppress(Exception):
+            files += [file for staged in self.rows(adopted) for file in self.files_of(staged)]
         for file in files:
             # What stays is an orphan, and says nothing wrong.
             with suppress(Exception):
