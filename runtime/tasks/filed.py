@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from runtime.tasks.versions import StateFolder
 from runtime.tasks.wire import decode
 
 __all__ = ["FiledBatch", "Piece", "spread"]
+
+_MOST_UNEVEN = 1.5
+"""So many times what it could be may the greatest share of rows be, where each task keeps those that it has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Piece:
     mark: int | None
     rows_read: int
     """Before filters that the task has applied."""
+    task: int
+    """Who has read them, and may have them at hand."""
 
 
 class FiledBatch(ChangelogBatch):
@@ -75,13 +81,30 @@ class FiledBatch(ChangelogBatch):
 
 
 def spread(pieces: Sequence[Piece], count: int) -> list[list[str]]:
-    """The files that each of `count` tasks takes: about as many rows each, in order."""
-    total = sum(piece.rows for piece in pieces)
+    """The files that each of `count` tasks takes, in order: those that it has read, unless one task has read far more than
+    others; then about as many rows each."""
     found: list[list[str]] = [[] for _ in range(count)]
+    filled = [piece for piece in pieces if piece.rows]
+    for piece, task in zip(filled, _takers(filled, count), strict=True):
+        found[task].append(piece.file)
+    return found
+
+
+def _takers(pieces: Sequence[Piece], count: int) -> list[int]:
+    """By piece the task that takes it."""
+    total = sum(piece.rows for piece in pieces)
+    evenly: list[int] = []
     before = 0
     for piece in pieces:
-        middle = before + piece.rows // 2
-        if piece.rows:
-            found[min(count - 1, middle * count // total)].append(piece.file)
+        evenly.append(min(count - 1, (before + piece.rows // 2) * count // total))
         before += piece.rows
-    return found
+    readers = [piece.task for piece in pieces]
+    return readers if _greatest(pieces, readers) <= _MOST_UNEVEN * _greatest(pieces, evenly) else evenly
+
+
+def _greatest(pieces: Sequence[Piece], tasks: Sequence[int]) -> int:
+    """The rows of the task that has most."""
+    rows: Counter[int] = Counter()
+    for piece, task in zip(pieces, tasks, strict=True):
+        rows[task] += piece.rows
+    return max(rows.values(), default=0)

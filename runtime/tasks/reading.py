@@ -31,6 +31,7 @@ from runtime.plan.nodes import CalcExec, PhysicalNode, WatermarkExec
 from runtime.spi.reader import AvailabilityReader, RejectedRow, SourceReader
 from runtime.spi.source import SourceTable, Split
 from runtime.tasks.filed import Piece
+from runtime.tasks.held import drop, hold
 from runtime.tasks.shipping import loads
 from runtime.tasks.task import Record, plain
 from runtime.tasks.versions import StateFolder
@@ -128,7 +129,7 @@ class ReadStage:
         for record in records:
             try:
                 with np.errstate(all="ignore"):
-                    taken = _read(self._place, self._file, loads(record.payload))
+                    taken = _read(self._place, self._file, loads(record.payload), partition)
                 yield partition, tuple(Record("report", record.number, partition, pickle.dumps(taken)))
             except SqlEngineError as error:
                 yield partition, tuple(Record("error", record.number, partition, pickle.dumps(plain(error))))
@@ -137,9 +138,10 @@ class ReadStage:
         """What this process keeps of the job is lost."""
         for key in [key for key in _kept if key[0] == self._place]:
             _kept.pop(key).reader.close()
+        drop(self._place)
 
 
-def _read(place: str, file: str, part: Part) -> Taken:
+def _read(place: str, file: str, part: Part, task: int) -> Taken:
     folder = StateFolder(place)
     reading = _readings.get((place, file))
     if reading is None:
@@ -169,7 +171,7 @@ def _read(place: str, file: str, part: Part) -> Taken:
             over = not opened.context.news.wait(_PATIENCE_SECONDS)
             opened.context.news.clear()
     refused = opened.context.refused.take()
-    pieces = _worked(reading, folder, part.split.id, ChangelogBatch.concat(batches)) if batches else ()
+    pieces = _worked(reading, folder, part.split.id, ChangelogBatch.concat(batches), task) if batches else ()
     position, finished = reader.position(), reader.finished
     if finished:
         reader.close()
@@ -185,7 +187,7 @@ def _fetches(reader: SourceReader) -> bool:
     return not reader.finished and isinstance(reader, AvailabilityReader) and reader.available_in() is None
 
 
-def _worked(reading: Reading, folder: StateFolder, split: str, batch: ChangelogBatch) -> tuple[Piece, ...]:
+def _worked(reading: Reading, folder: StateFolder, split: str, batch: ChangelogBatch, task: int) -> tuple[Piece, ...]:
     """Rows after what is done with them where they are read, for each branch, and their greatest watermark. Branches
     that differ in their watermark alone share a file."""
     time = EpochTime(0, MIN_WATERMARK, MIN_WATERMARK, 0)
@@ -201,6 +203,7 @@ def _worked(reading: Reading, folder: StateFolder, split: str, batch: ChangelogB
             if kept is not None:
                 kept = kept.decoded()
                 name = folder.write(f"read-{uuid.uuid4().hex}", encode(kept))
+                hold(folder.place, name, kept)
             made[calcs] = name, kept
         name, kept = made[calcs]
         mark: int | None = MIN_WATERMARK
@@ -208,7 +211,7 @@ def _worked(reading: Reading, folder: StateFolder, split: str, batch: ChangelogB
             operator = _operator(reading, branch[-1])
             assert isinstance(operator, WatermarkOperator)
             mark = operator.greatest(kept, time)
-        pieces.append(Piece(split, name, 0 if kept is None else len(kept), mark, len(batch)))
+        pieces.append(Piece(split, name, 0 if kept is None else len(kept), mark, len(batch), task))
     return tuple(pieces)
 
 

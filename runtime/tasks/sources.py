@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Collection, Sequence
+from itertools import groupby
 from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
@@ -166,16 +167,25 @@ class _TasksRead:
             data = self._tasks.dumps(self._reading(self.table))
             self._file = self._tasks.folder.write(f"reading-{self._number}", data)
         given: list[list[Record]] = [[] for _ in range(self._width)]
-        taken: set[int] = set()
-        for number, part in enumerate(parts):
-            target = self._task_of(part.split.id, taken)
-            taken.add(target)
+        for number, (part, target) in enumerate(zip(parts, self._tasks_of(parts), strict=True)):
             given[target].append(Record("filed", number, target, pickle.dumps(part)))
         records = self._tasks.run([ReadStage(self._tasks.folder.place, self._file)], given)
         errors = [r for r in records if r.kind == "error"]
         if errors:
             raise raised(errors)
         return [loads(r.payload) for r in sorted(records, key=lambda r: r.number)]
+
+    def _tasks_of(self, parts: Sequence[Part]) -> list[int]:
+        """By part who reads it: parts of a split in the order of tasks, which is the order of their rows from then on."""
+        taken: set[int] = set()
+        found: list[int] = []
+        for split, of_split in groupby(parts, key=lambda part: part.split.id):
+            tasks: list[int] = []
+            for _ in of_split:
+                tasks.append(self._task_of(split, taken))
+                taken.add(tasks[-1])
+            found += sorted(tasks)
+        return found
 
     def _task_of(self, split: str, taken: Collection[int]) -> int:
         """Who reads a part: the task that has read its split before, and has it open; of several parts of a split each

@@ -33,6 +33,7 @@ from runtime.state.snapshot import restore_task
 from runtime.state.table import TableChanges
 from runtime.tasks.attempts import Attempt, attempt_name
 from runtime.tasks.base import Base, go_on_from, is_there, tables_of
+from runtime.tasks.held import drop, take
 from runtime.tasks.layout import PREFIX, is_asked_anywhere
 from runtime.tasks.program import EpochOrder, Program
 from runtime.tasks.shipping import loads
@@ -68,7 +69,7 @@ class Record(NamedTuple):
     kind: Literal["version", "save", "saved", "work", "edge", "attempt", "out", "filed", "written", "report", "error"]
     number: int
     partition: int
-    payload: bytes
+    payload: bytes | pa.Buffer
 
 
 class Version(NamedTuple):
@@ -197,6 +198,7 @@ def chains_of(place: str, program: str) -> dict[tuple[str, int, str], Any]:
 
 def forget(place: str, program: str) -> None:
     """Drop all that is kept of a job."""
+    drop(place)
     _cache.programs.pop((place, program), None)
     _cache.chains.pop((place, program), None)
     for phase in [k for k in _cache.newest if k[:2] == (place, program)]:
@@ -349,7 +351,7 @@ def _filed(
     """The changes of a source that lie in files: by edge those for this task, and what goes to others."""
     folder = StateFolder(order.place)
     files: list[str] = loads(record.payload)
-    batch = ChangelogBatch.concat([decode(folder.read(name)) for name in files])
+    batch = ChangelogBatch.concat([take(order.place, name) or decode(folder.read(name)) for name in files])
     here: dict[int, ChangelogBatch] = {}
     sent: list[tuple[int, Record]] = []
     for number in program.layout.edges_from(record.number, order.phase):

@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -93,7 +94,7 @@ class StateFolder:
         else:
             self._system.create_dir(self._root, recursive=True)
 
-    def write(self, name: str, data: bytes) -> str:
+    def write(self, name: str, data: bytes | pa.Buffer) -> str:
         """A whole file, which appears at once and nobody else can read; `name` is new. Gives the name for `read`.
 
         Raises:
@@ -118,7 +119,7 @@ class StateFolder:
         return name
 
     @staticmethod
-    def _write_here(path: str, data: bytes) -> None:
+    def _write_here(path: str, data: bytes | pa.Buffer) -> None:
         part = path + ".part"
         file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -197,7 +198,7 @@ def _damaged(what: str, place: str) -> SparkError:
 
 def encode_changes(changes: TaskChanges) -> bytes:
     """What a file holds: a checksum, then the changes by operator and table."""
-    parts: list[bytes] = []
+    parts: list[bytes | pa.Buffer] = []
     head: dict[str, list[list[object]]] = {}
     for operator, tables in changes.items():
         head[operator] = []
@@ -206,8 +207,9 @@ def encode_changes(changes: TaskChanges) -> bytes:
             head[operator].append([table.table, len(rows), len(removed), table.complete])
             parts += [rows, removed]
     described = json.dumps(head).encode()
-    body = b"".join([len(described).to_bytes(8, "little"), described, *parts])
-    return zlib.crc32(body).to_bytes(4, "little") + body
+    parts = [len(described).to_bytes(8, "little"), described, *parts]
+    checksum = reduce(lambda sum_, part: zlib.crc32(part, sum_), parts, 0)
+    return b"".join([checksum.to_bytes(4, "little"), *parts])
 
 
 def decode_changes(data: bytes, name: str) -> TaskChanges:

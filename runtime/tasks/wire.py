@@ -19,19 +19,19 @@ _SLICE_ROWS = 8192
 """Fewer rows than this are not worth a second task."""
 
 
-def encode_rows(rows: pa.RecordBatch) -> bytes:
+def encode_rows(rows: pa.RecordBatch) -> pa.Buffer:
     """Rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
-    return sink.getvalue().to_pybytes()
+    return sink.getvalue()
 
 
-def decode_rows(data: bytes) -> pa.RecordBatch:
+def decode_rows(data: bytes | pa.Buffer) -> pa.RecordBatch:
     return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
 
 
-def encode(batch: ChangelogBatch) -> bytes:
+def encode(batch: ChangelogBatch) -> pa.Buffer:
     """Changes as an Arrow stream; row kinds are its last column, where there are any."""
     rows = batch.rows
     if batch.kinds is not None:
@@ -40,7 +40,7 @@ def encode(batch: ChangelogBatch) -> bytes:
     return encode_rows(rows)
 
 
-def decode(data: bytes) -> ChangelogBatch:
+def decode(data: bytes | pa.Buffer) -> ChangelogBatch:
     rows = decode_rows(data)
     if not rows.num_columns or rows.schema.field(rows.num_columns - 1).name != _KIND:
         return ChangelogBatch(rows)
