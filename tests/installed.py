@@ -14,7 +14,13 @@ from pathlib import Path
 from sqlengine.cli.one_name import BELOW, NAME, renamed
 
 ROOT = Path(__file__).resolve().parents[1]
-_ABOUT_THE_CHECKOUT = ("architecture", "server/test_deploy.py", "unit/test_error_codes.py", "unit/kernels/test_abi.py")
+_ABOUT_THE_CHECKOUT = (
+    "architecture",
+    "server/test_deploy.py",
+    "server/test_deploy_spark.py",
+    "unit/test_error_codes.py",
+    "unit/kernels/test_abi.py",
+)
 _PROGRAM = re.compile(rf"\b(from|import) ({'|'.join(BELOW)})\.")
 _OF_THE_USER = 'raise ImportError("a module of the user, which the engine has no business with")\n'
 

@@ -82,9 +82,10 @@ def test_manifests_fit_together(name: str) -> None:
         assert container[probe]["httpGet"] == {"path": path, "port": "web", "scheme": "HTTPS"}
 
 
-def test_the_container_file_is_linted() -> None:
+@pytest.mark.parametrize("name", ["Dockerfile", "spark.Dockerfile"])
+def test_the_container_file_is_linted(name: str) -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
-    linted = subprocess.run([hadolint, DEPLOY / "container" / "Dockerfile"], capture_output=True, text=True)
+    linted = subprocess.run([hadolint, DEPLOY / "container" / name], capture_output=True, text=True)
     assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
