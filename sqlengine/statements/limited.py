@@ -6,7 +6,9 @@ The time of a statement is measured where it arrives (`server/`), with the time 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from runtime.core.cancellation import Cancellation
 from runtime.core.changelog import ChangelogBatch
@@ -22,7 +24,7 @@ from sqlengine.roles.limits import Limits
 from sqlengine.statements.targets import table_target
 from sqlengine.text.amounts import counted_rows, human_bytes
 
-__all__ = ["execute_limited", "taken_by"]
+__all__ = ["check_rows", "execute_limited", "reading_parts", "taken_by"]
 
 _MEASURED_FOR_SECONDS = 0.25
 _OWN_GROWTH = 1 / 32
@@ -54,9 +56,34 @@ def execute_limited(
             result = execute(statement, session)
         if result.job is not None:
             result.job.cancellation.limit_too(watched.look)
-    if role.limits.rows is not None and result.is_query and result.bounded and not isinstance(statement, st.Subscribe):
-        result.through(lambda batches: _counted(batches, role.limits.rows or 0, role.name))
+    counts = role.limits.rows is not None and result.is_query and result.bounded and not _parts.get()
+    if counts and not isinstance(statement, st.Subscribe):
+        result.through(lambda batches: _counted(batches, session))
     return result
+
+
+_parts: ContextVar[bool] = ContextVar("parts", default=False)
+
+
+@contextmanager
+def reading_parts() -> Generator[None]:
+    """Within the block queries read what a result is made of elsewhere: `check_rows` counts its rows."""
+    before = _parts.set(True)
+    try:
+        yield
+    finally:
+        _parts.reset(before)
+
+
+def check_rows(session: Session, count: int) -> None:
+    """Raises AccessError E1803 for a result that has more rows than the role of the session may have."""
+    role = None if session.authority is None else session.authority.role
+    if role is not None and role.limits.rows is not None and count > role.limits.rows:
+        raise AccessError(
+            f'the result has more than {counted_rows(role.limits.rows)}, the limit of the role "{role.name}"',
+            code="E1803",
+            hint="ask for fewer with WHERE or LIMIT; who may make roles raises it: ALTER ROLE .. ROW LIMIT n",
+        )
 
 
 _FILL = (st.Insert, st.StatementSet, st.ExecutePlan, st.CreateMaterializedView)
@@ -69,16 +96,11 @@ def _made_by(statement: st.Statement, session: Session) -> str | None:
     return None
 
 
-def _counted(batches: Iterable[ChangelogBatch], most: int, role: str) -> Iterator[ChangelogBatch]:
+def _counted(batches: Iterable[ChangelogBatch], session: Session) -> Iterator[ChangelogBatch]:
     count = 0
     for batch in batches:
         count += len(batch)
-        if count > most:
-            raise AccessError(
-                f'the result has more than {counted_rows(most)}, the limit of the role "{role}"',
-                code="E1803",
-                hint="ask for fewer with WHERE or LIMIT; who may make roles raises it: ALTER ROLE .. ROW LIMIT n",
-            )
+        check_rows(session, count)
         yield batch
 
 

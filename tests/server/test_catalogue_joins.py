@@ -93,3 +93,10 @@ def test_what_is_wrong_with_tables_is_told_as_ever(tables: psycopg.Connection) -
     tables.execute("CREATE TABLE endless (i BIGINT) WITH ('connector' = 'datagen')")
     with pytest.raises(psycopg.Error, match="E1621|no end"):
         tables.execute("SELECT i FROM endless, pg_class")
+
+
+def test_a_question_that_takes_long_is_stopped(tables: psycopg.Connection) -> None:
+    tables.execute("SET statement_timeout = '50 ms'")
+    parts = ", ".join(f"pg_attribute a{i}" for i in range(6))
+    with pytest.raises(errors.QueryCanceled):
+        tables.execute(f"SELECT count(*) FROM {parts} WHERE a0.attnum + a1.attnum + a2.attnum > a5.attnum")

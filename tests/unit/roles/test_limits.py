@@ -86,6 +86,11 @@ def test_rows_of_a_result(env: TableEnvironment) -> None:
     env.execute_sql("ALTER ROLE ann ROW LIMIT 100")
     assert code_of(ann, "SELECT * FROM numbers") == "E1803"
     assert code_of(ann, "SELECT * FROM (SELECT * FROM numbers LIMIT 101)") == "E1803"
+    with limited.reading_parts():
+        assert ann.execute_sql("SELECT * FROM numbers LIMIT 101").to_arrow().num_rows == 101
+    limited.check_rows(ann.session, 100)
+    with pytest.raises(SqlEngineError, match="more than 100 rows"):
+        limited.check_rows(ann.session, 101)
     assert sum(map(len, ann.execute_sql("SELECT * FROM numbers LIMIT 100").changes())) == 100
     assert len(list(ann.execute_sql("SELECT COUNT(*) FROM (SELECT DISTINCT i FROM numbers)").to_arrow())) == 1
     env.execute_sql("ALTER ROLE ann ROW LIMIT -1")

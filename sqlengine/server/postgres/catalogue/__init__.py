@@ -30,6 +30,7 @@ from sqlengine.server.postgres.settings import SERVER_VERSION
 from sqlengine.server.postgres.sqlstate import PgError
 from sqlengine.server.postgres.statements import PIECE, Outcome, Piece
 from sqlengine.server.postgres.types import ARRAYS, TYPES, Described, PgType
+from sqlengine.statements.limited import check_rows
 
 if TYPE_CHECKING:
     from sqlengine.server.postgres.session import ClientSession
@@ -190,11 +191,15 @@ class CatalogueStatement:
         """See `Statement`."""
         connection = self._catalogues.connect(self._session, self._question, described=False)
         try:
+            self._session.stops_by(connection.interrupt)
             with self._catalogues.acts.on_behalf_of(self._session) as asked:
-                table = connection.execute(self._question.text, list(values)).to_arrow_table()
+                table: Any = connection.execute(self._question.text, list(values)).to_arrow_table()
+            if self._question.own:
+                check_rows(self._session.environment.session, table.num_rows)
         except duckdb.Error as error:
             raise _told(error) from error
         finally:
+            self._session.stops_by(None)
             connection.close()
         return Outcome(lambda count: f"SELECT {count}", self.columns, _pieces(table), asked.notices)
 

@@ -15,6 +15,7 @@ from runtime.core.memory import admit
 from sqlengine.server.postgres.catalogue.relations import OwnTable
 from sqlengine.server.postgres.engine import EngineStatement
 from sqlengine.server.postgres.statements import Piece
+from sqlengine.statements.limited import reading_parts
 
 if TYPE_CHECKING:
     from sqlengine.server.postgres.session import ClientSession
@@ -29,7 +30,7 @@ def own_rows(session: ClientSession, tables: Sequence[OwnTable], *, described: b
     """
     if described:
         return {table.name: _rows(_statement(session, table), []) for table in tables}
-    with session.environment.session.alone() if len(tables) > 1 else nullcontext():
+    with reading_parts(), session.environment.session.alone() if len(tables) > 1 else nullcontext():
         return {table.name: _read(session, table) for table in tables}
 
 
