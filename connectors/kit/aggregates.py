@@ -25,8 +25,10 @@ __all__ = ["Aggregation", "aggregated_columns", "as_aggregation", "check_fits", 
 _R = TypeRoot
 _BITS: Mapping[TypeRoot, int] = {_R.TINYINT: 8, _R.SMALLINT: 16, _R.INT: 32, _R.BIGINT: 64}
 _PLAIN = frozenset({*_BITS, _R.DECIMAL, _R.DATE, _R.TIMESTAMP})
+_NUMBERS = frozenset({*_BITS, _R.DECIMAL})
 _ENDS: Mapping[str, frozenset[TypeRoot]] = {
     "duckdb": _PLAIN,
+    "mysql": _NUMBERS,
     "postgres": _PLAIN,
     "sqlite": frozenset(_BITS),
     "clickhouse": frozenset({*_BITS, _R.DATE}),
@@ -34,13 +36,16 @@ _ENDS: Mapping[str, frozenset[TypeRoot]] = {
 """Types of which a system finds the least and the greatest value as the engine does."""
 _KEYS: Mapping[str, frozenset[TypeRoot]] = {
     "duckdb": _PLAIN | {_R.BOOLEAN, _R.VARCHAR},
+    # Of texts it may look at the first bytes alone (max_sort_length).
+    "mysql": _NUMBERS,
     "postgres": _PLAIN | {_R.BOOLEAN, _R.VARCHAR},
     "sqlite": frozenset({*_BITS, _R.VARCHAR}),
     "clickhouse": frozenset({*_BITS, _R.BOOLEAN, _R.VARCHAR, _R.DATE}),
 }
 _SUMS: Mapping[str, frozenset[TypeRoot]] = {
-    "duckdb": frozenset({*_BITS, _R.DECIMAL}),
-    "postgres": frozenset({*_BITS, _R.DECIMAL}),
+    "duckdb": _NUMBERS,
+    "mysql": _NUMBERS,
+    "postgres": _NUMBERS,
     "sqlite": frozenset(_BITS),
     "clickhouse": frozenset(_BITS),
 }
@@ -96,7 +101,7 @@ def aggregated_columns(rows: Schema, group: Sequence[str], calls: Sequence[Asked
 def as_aggregation(
     schema: Schema, dialect: str, group: Sequence[str], calls: Sequence[AskedAggregate]
 ) -> Aggregation | None:
-    """What a system is asked for; None where that may mean something else there. `dialect`: `duckdb`, `postgres`,
+    """What a system is asked for; None where that may mean something else there. `dialect`: `duckdb`, `mysql`, `postgres`,
     `sqlite` or `clickhouse`; another one is asked for nothing."""
     types = {f.name: f.type for f in schema}
     if not all(_has(_KEYS, dialect, types[name]) for name in group):
@@ -168,8 +173,8 @@ class _Spelling:
     def key(self, name: str, type_: DataType) -> str:
         """Texts are one group only when all their characters are the same."""
         if type_.root is not _R.VARCHAR or self._dialect in ("duckdb", "clickhouse"):
-            return _quoted(name)
-        return f"{_quoted(name)} COLLATE {'BINARY' if self._dialect == 'sqlite' else _quoted('C')}"
+            return self._quoted(name)
+        return f"{self._quoted(name)} COLLATE {'BINARY' if self._dialect == 'sqlite' else self._quoted('C')}"
 
     def plain(self, value: str, type_: DataType) -> str:
         """A value of a column's type as it is given out."""
@@ -178,7 +183,7 @@ class _Spelling:
     def call(self, call: AskedAggregate, types: Mapping[str, DataType]) -> str:
         if call.column is None:
             return "COUNT(*)"
-        column, type_ = _quoted(call.column), types[call.column]
+        column, type_ = self._quoted(call.column), types[call.column]
         match call.function:
             case "COUNT":
                 return f"COUNT({column})"
@@ -199,14 +204,20 @@ class _Spelling:
         if self._dialect == "clickhouse":
             # Its sums wrap at 64 bits by themselves, and a cast takes the last bits.
             return f"CAST(SUM({column}) AS Nullable(Int{bits}))"
+        if self._dialect == "mysql":
+            # Its sums of whole numbers are DECIMAL of 65 digits.
+            half, all_ = 1 << (bits - 1), 1 << bits
+            return f"CAST(MOD(MOD(SUM({column}) + {half}, {all_}) + {all_}, {all_}) - {half} AS SIGNED)"
         wide, narrow = ("numeric", "int8") if self._dialect == "postgres" else ("HUGEINT", "BIGINT")
         half, all_ = 1 << (bits - 1), 1 << bits
         total = f"SUM(CAST({column} AS {wide}))"
         return f"CAST((({total} + {half}) % {all_} + {all_}) % {all_} - {half} AS {narrow})"
 
     def check(self, fits: str | None) -> str:
-        return f"MIN({fits})" if self._dialect in ("sqlite", "clickhouse") else f"CAST(bool_and({fits}) AS INT)"
+        return (
+            f"MIN({fits})" if self._dialect in ("mysql", "sqlite", "clickhouse") else f"CAST(bool_and({fits}) AS INT)"
+        )
 
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    def _quoted(self, name: str) -> str:
+        sign = "`" if self._dialect == "mysql" else '"'
+        return sign + name.replace(sign, 2 * sign) + sign

@@ -37,7 +37,8 @@ from runtime.core.types import (
 __all__ = ["INTEGERS", "TEXTS", "Column", "members_of", "spelled", "typed"]
 
 _R = TypeRoot
-INTEGERS = frozenset({_R.TINYINT, _R.SMALLINT, _R.INT, _R.BIGINT})
+_BITS = {_R.TINYINT: 8, _R.SMALLINT: 16, _R.INT: 32, _R.BIGINT: 64}
+INTEGERS = frozenset(_BITS)
 TEXTS = frozenset({_R.CHAR, _R.VARCHAR})
 _BYTES = frozenset({_R.BINARY, _R.VARBINARY})
 _PLAIN: dict[str, DataType] = {
@@ -170,6 +171,24 @@ class Column:
         if declared.root in TEXTS and self.word not in _WORDS:
             return f"CAST({source} AS CHAR CHARACTER SET utf8mb4)"
         return source
+
+    def check(self, source: str, declared: DataType) -> str | None:
+        """Whether a value is one of the declared type of numbers, as a condition; None where all are. NULL is neither."""
+        there, fits = self._type(), None
+        if declared.root in _BITS:
+            if there.root not in _BITS or _BITS[there.root] > _BITS[declared.root]:
+                half = 1 << (_BITS[declared.root] - 1)
+                fits = f"{source} BETWEEN {-half} AND {half - 1} AND {source} = TRUNCATE({source}, 0)"
+        elif declared.root is _R.DECIMAL:
+            digits = declared.precision - declared.scale
+            narrow = (
+                there.root is _R.DECIMAL and there.scale <= declared.scale and there.precision - there.scale <= digits
+            )
+            if not narrow:
+                fits = f"ABS({source}) < 1{'0' * digits} AND {source} = ROUND({source}, {declared.scale})"
+        if declared.nullable or not self.nullable:
+            return fits
+        return f"{source} IS NOT NULL" if fits is None else f"({source} IS NOT NULL AND {fits})"
 
     def takes(self, type_: DataType) -> bool:
         """Whether it keeps every value of a type here as it is, or refuses the row."""

@@ -32,6 +32,7 @@ from connectors.kit.prefetch import Fetched
 from connectors.mysql.columns import INTEGERS, typed
 from connectors.mysql.connection import Connection, connected, quoted
 from connectors.mysql.described import Relation, described
+from connectors.mysql.grouped import aggregates_sql, typed_groups
 from runtime.core.errors import ConnectorError, UnavailableError
 from runtime.core.types import TypeRoot
 
@@ -66,6 +67,8 @@ def fetch(table: MysqlTable, position: Any, stop: threading.Event) -> Iterator[F
 
 def typed_rows(table: MysqlTable, relation: Relation, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Cells as rows of the declared types."""
+    if table.aggregation is not None:
+        return typed_groups(table, relation, table.aggregation, rows)
     if not len(table.schema):
         return rows.select([])
     place = table.place()
@@ -171,12 +174,16 @@ def _locked(connection: Connection, relation: Relation) -> bool:
 
 
 def _has_ranges(table: MysqlTable, relation: Relation) -> bool:
+    if table.aggregation is not None:
+        return False
     if table.partition is not None:
         return True
     return relation.counts_by is not None and (relation.rows or 0) > _ROWS_OF_PART
 
 
 def _parts(table: MysqlTable, relation: Relation, connections: Sequence[Connection]) -> list[Part]:
+    if table.aggregation is not None:
+        return [Part([0], aggregates_sql(table, relation, table.aggregation))]
     tests = [""]
     order = [*relation.key]
     if table.partition is not None:
