@@ -7,7 +7,6 @@ method reads one construct from the current place and returns its tree. A method
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -113,7 +112,6 @@ class Cursor:
     def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
         self.text = text
         self.tokens = self.scanner(text, fold=True) if tokens is None else tokens
-        _make_room(len(self.tokens))
         self.index = index
         self.token = self.tokens[index]
         self.known_queries: dict[int, bool] = {}
@@ -299,19 +297,3 @@ def _visible(token: Token, text: str) -> Span:
         return token.span
     end = len(text.rstrip())
     return Span(max(end - 1, 0), max(end, 1)) if text else Span(0, 0)
-
-
-_MOST_CALLS = 10_000
-"""What a stack of 8 MiB holds with room to spare, were every call one of those that take the C stack, too (to hash
-nested nodes takes some 500 bytes a level)."""
-_CALLS_PER_TOKEN = 30
-_FEW_TOKENS = 30
-
-
-def _make_room(tokens: int) -> None:
-    """Raise the interpreter's recursion limit so far that a statement of so many tokens can be read, planned and computed
-    however it nests, but never above `_MOST_CALLS`. It is not lowered again, because views and jobs keep what they were
-    made of. What nests deeper still raises RecursionError."""
-    wanted = min(_MOST_CALLS, 1000 + _CALLS_PER_TOKEN * tokens)
-    if tokens > _FEW_TOKENS and wanted > sys.getrecursionlimit():
-        sys.setrecursionlimit(wanted)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 
+from runtime import MOST_CALLS
 from runtime.core.errors import SqlEngineError
 from sqlengine import TableEnvironment
 
@@ -85,3 +87,15 @@ def test_too_deep_is_told(t_env: TableEnvironment, text: str) -> None:
         value(t_env, text)
     assert caught.value.code == "E1100"
     assert "nested too deeply" in str(caught.value)
+
+
+def test_no_statement_changes_the_recursion_limit(t_env: TableEnvironment) -> None:
+    """Who recurses in another thread meanwhile would fail."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(MOST_CALLS // 2, before - 1))
+    try:
+        known = sys.getrecursionlimit()
+        value(t_env, logic(100, left=True)[0])
+        assert sys.getrecursionlimit() == known
+    finally:
+        sys.setrecursionlimit(before)
