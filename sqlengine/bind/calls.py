@@ -39,9 +39,11 @@ from sqlengine.parse.spans import span_of
 if TYPE_CHECKING:
     import sqlengine.bind.function_arguments as _function_arguments
     import sqlengine.bind.postgres as _postgres
+    import sqlengine.bind.row_sets as _row_sets
 else:
     _function_arguments = Room("sqlengine.bind.function_arguments")
     _postgres = Room("sqlengine.bind.postgres")
+    _row_sets = Room("sqlengine.bind.row_sets")
 
 __all__ = [
     "CALLS",
@@ -54,7 +56,8 @@ WINDOW_PROPERTIES = frozenset(
     f"{w}_{p}" for w in ("TUMBLE", "HOP", "SESSION") for p in ("START", "END", "ROWTIME", "PROCTIME")
 )
 
-
+_ROW_SETS = frozenset({"UNNEST", "GENERATE_SERIES"})
+"""What gives rows in a select list."""
 _AGGREGATE_HINTS = {
     "WHERE": "filter groups with HAVING",
     "GROUP BY": "group by columns; HAVING filters groups, ORDER BY sorts them",
@@ -71,6 +74,8 @@ def _call(binder: ExpressionRules, tree: FunctionCall) -> Expr:
         return _postgres.column_or(binder, tree)
     if name.startswith("PG_") and name in _postgres.RULES:
         return _postgres.RULES[name](binder, [argument(binder, a) for a in tree.expressions], span)
+    if name in _ROW_SETS and not binder.clause.gives_rows:
+        return _row_sets.row_set(binder, tree)
     special = _SPECIAL.get(name)
     if special is not None and (name in _ALWAYS_SPECIAL or binder.env.context.functions.find(name) is None):
         return special(binder, [argument(binder, a) for a in tree.expressions], span)

@@ -88,7 +88,7 @@ def bind_group_by(
 
 class _Reader:
     def __init__(self, env: QueryEnv, scope: Scope, mentions: dict[int, Span]) -> None:
-        self.binder = ExpressionBinder(env, scope, Clause("GROUP BY"), mentions=mentions)
+        self.binder = ExpressionBinder(env, scope, Clause("GROUP BY", row_sets=True), mentions=mentions)
         self._batch = env.context.batch
         self._options = env.context.options
         self.keys: list[Expr] = []

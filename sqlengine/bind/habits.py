@@ -28,7 +28,7 @@ FUNCTIONS = {
     "STRPTIME": _PARSE, "STR_TO_DATE": _PARSE, "PARSE_DATETIME": _PARSE, "TO_NUMBER": "write CAST(text AS DECIMAL(10, 2))",
     
     
-    "REGEXP_MATCHES": _REGEXP, "EXPLODE": _UNNEST, "FLATTEN": _UNNEST, "UNNEST": _UNNEST,
+    "REGEXP_MATCHES": _REGEXP, "EXPLODE": _UNNEST, "FLATTEN": _UNNEST,
     "CONVERT": "write CAST(x AS type)", "TRY_CONVERT": "write TRY_CAST(x AS type)", "SAFE_CAST": "write TRY_CAST(x AS type)",
     "MD5_HEX": "write MD5(x)",
     "LAST": "write LAST_VALUE(x)", "FIRST": "write FIRST_VALUE(x)", 

@@ -32,11 +32,13 @@ from sqlengine.parse.spans import span_of
 
 if TYPE_CHECKING:
     import sqlengine.bind.asof_join as _asof_join
+    import sqlengine.bind.row_sets as _row_sets
     import sqlengine.bind.snapshot as _snapshot
     import sqlengine.bind.time_travel as _time_travel
     import sqlengine.bind.vector_search as _vector_search
 else:
     _asof_join = Room("sqlengine.bind.asof_join")
+    _row_sets = Room("sqlengine.bind.row_sets")
     _snapshot = Room("sqlengine.bind.snapshot")
     _time_travel = Room("sqlengine.bind.time_travel")
     _vector_search = Room("sqlengine.bind.vector_search")
@@ -208,11 +210,7 @@ def _join_unnest(
             hint="write t CROSS JOIN UNNEST(..) or t LEFT JOIN UNNEST(..) ON TRUE",
         )
     if kind is JoinKind.LEFT and not _always_true(tree):
-        raise UnsupportedError(
-            "LEFT JOIN UNNEST takes ON TRUE only",
-            span=span_of(tree.args["on"]),
-            hint="filter with WHERE, or take the collection apart in a subquery and join that",
-        )
+        return _join_lateral(rules, left, tree, _as_lateral(right), kind)
     bound = bind_unnest(rules, left, right, outer_join=kind is JoinKind.LEFT)
     on = tree.args.get("on")
     if on is None or _always_true(tree):
@@ -221,6 +219,16 @@ def _join_unnest(
     return BoundRelation(
         Filter(bound.plan, ExpressionBinder(rules.env, scope, Clause("ON")).condition(on, "ON")), bound.scope
     )
+
+
+def _as_lateral(tree: exp.Unnest) -> exp.Lateral:
+    """UNNEST as a query that reads it, which a LEFT JOIN takes with any condition."""
+    inner = tree.copy()
+    query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=inner))
+    made = exp.Lateral(this=exp.Subquery(this=query), alias=inner.args.get("alias"))
+    for part in (query, made, made.this):
+        part.meta.update(tree.meta)
+    return made
 
 
 def is_search(tree: exp.Expr) -> TypeGuard[TableFunction]:
@@ -299,7 +307,9 @@ def bind_unnest(rules: RelationRules, left: BoundRelation, tree: exp.Unnest, *, 
     written = tree.expressions[0]
     span = span_of(tree)
     binder = ExpressionBinder(rules.env, _seen(rules, left), Clause("UNNEST", gives_rows=True))
-    collection = binder.bind(written)
+    arrays = [binder.bind(e) for e in tree.expressions]
+    several = len(arrays) > 1
+    collection = _row_sets.in_lockstep(rules.env.context.functions, arrays, span) if several else arrays[0]
     kind = collection.type
     match kind.root:
         case TypeRoot.ARRAY | TypeRoot.MULTISET:

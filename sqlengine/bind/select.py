@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -21,7 +21,7 @@ from planner.lower.emit import emits_between
 from runtime.core.errors import BindError, Span, did_you_mean, with_article
 from runtime.core.rooms import Room
 from runtime.core.types import TypeRoot
-from runtime.expr.nodes import Column, ColumnRef, Expr, fresh_column
+from runtime.expr.nodes import Call, Column, ColumnRef, Expr, fresh_column, walk
 from sqlengine.bind.aggregate import Grouped, group_distinct, has_aggregates
 from sqlengine.bind.construct import get_field
 from sqlengine.bind.expression import ExpressionBinder
@@ -34,12 +34,15 @@ from sqlengine.bind.select_shorthands import left_out, spelled_out
 from sqlengine.bind.session import BoundQuery, BoundRelation, Clause, QueryEnv
 from sqlengine.bind.sort_keys import sort_key
 from sqlengine.bind.window import extract_windows
+from sqlengine.parse.nodes import FunctionCall
 from sqlengine.parse.spans import span_of
 
 if TYPE_CHECKING:
     import sqlengine.bind.emission as _emission
+    import sqlengine.bind.row_sets as _row_sets
 else:
     _emission = Room("sqlengine.bind.emission")
+    _row_sets = Room("sqlengine.bind.row_sets")
 
 __all__ = ["bind_select"]
 
@@ -77,13 +80,16 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
 
     windows = _named_windows(tree)
     never_empty = group_tree is not None and group.never_empty
-    clause = Clause("SELECT", aggregates=True, windows=True, never_empty=never_empty)
+    clause = Clause("SELECT", aggregates=True, windows=True, never_empty=never_empty, row_sets=True)
     binder = ExpressionBinder(env, scope, clause, windows=windows, mentions=mentions, keys=group.written)
     items = _select_list(binder, tree.expressions)
     aliases = {i.name: i.value for i in items if i.aliased and i.name is not None}
     rest = _Rest(tree, binder, items, aliases)
 
     expressions = rest.all([i.value for i in items])
+    row_sets = any(isinstance(e, Call) and e.function == "UNNEST" for r in (*expressions, *group.keys) for e in walk(r))
+    if row_sets:
+        plan, group, expressions = _row_sets.of_groups(plan, group, expressions, env.context.functions)
     own_ttl = _only_ttl(scope, hints.ttl)
     if group_tree is not None or rest.having is not None or has_aggregates(expressions):
         grouped = Grouped(plan, group, expressions, mentions, own_ttl)
@@ -100,6 +106,10 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     values = rest.replace(expressions)
     if rest.qualify is not None:
         plan = Filter(plan, rest.qualify)
+        rest.qualify = None
+    if row_sets:
+        plan, expressions = _row_sets.spread(plan, rest.all(values), env.context.functions)
+        values = rest.replace(expressions)
     names = output_names([i.name for i in items])
     return _project(plan, tree, env, names, values, rest.order)
 
@@ -159,7 +169,7 @@ class _Rest:
                 qualify.this, "QUALIFY"
             )
         if order is not None:
-            clause = Clause("ORDER BY", aggregates=True, windows=True, never_empty=binder.clause.never_empty)
+            clause = replace(binder.clause, name="ORDER BY")
             shown = {**_columns_by_name(items), **aliases}
             by_name = ExpressionBinder(env, scope, clause, aliases=shown, aliases_first=True, **shared)
             for item in order.expressions:
@@ -261,11 +271,13 @@ def _fields(value: Expr, tree: exp.Expr) -> list[_Item]:
 
 
 def _name_of(tree: exp.Expr) -> str | None:
-    """The name that a column of the select list has without AS: that of a column or field."""
+    """The name that a column of the select list has without AS: that of a column, field, or function that gives rows."""
     if isinstance(tree, exp.Column):
         return tree.this.name
     if isinstance(tree, exp.Dot):
         return tree.expression.name
+    if isinstance(tree, FunctionCall) and tree.name.upper() in ("UNNEST", "GENERATE_SERIES"):
+        return tree.name.lower()
     return None
 
 

@@ -3,10 +3,8 @@
     SELECT DISTINCT ON (k) .. ORDER BY k, t   QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) = 1
     GROUP BY ALL                              GROUP BY all that is selected without an aggregate
     * EXCLUDE (a, b), * EXCEPT (a, b)         the other columns
-    SELECT UNNEST(x) AS y FROM t              SELECT u.y FROM t CROSS JOIN UNNEST(x) AS u (y)
-    SELECT GENERATE_SERIES(1, n) FROM t       SELECT s.n FROM t, LATERAL GENERATE_SERIES(1, n) AS s (n)
 
-Sources: PostgreSQL's SELECT, "DISTINCT Clause", and "SQL Functions Returning Sets"; DuckDB's "GROUP BY ALL" and "Star Expression".
+Sources: PostgreSQL's SELECT, "DISTINCT Clause"; DuckDB's "GROUP BY ALL" and "Star Expression".
 """
 
 from __future__ import annotations
@@ -16,10 +14,9 @@ from typing import Protocol, TypeVar
 
 from sqlglot import exp
 
-from runtime.core.errors import BindError, UnsupportedError, did_you_mean
-from runtime.core.types import INT
+from runtime.core.errors import BindError, did_you_mean
 from runtime.expr.function import AggregateFunction, FunctionRegistry
-from sqlengine.parse.nodes import FunctionCall, TableFunction, TypeSpec
+from sqlengine.parse.nodes import FunctionCall
 from sqlengine.parse.spans import span_of
 
 __all__ = ["left_out", "spelled_out"]
@@ -53,71 +50,17 @@ def left_out(items: Sequence[N], star: exp.Star) -> list[N]:
 
 
 def spelled_out(tree: exp.Select, functions: FunctionRegistry) -> exp.Select:
-    """The same SELECT without DISTINCT ON, GROUP BY ALL, and UNNEST in its list.
+    """The same SELECT without DISTINCT ON and GROUP BY ALL.
 
     Raises:
         BindError: E1219, DISTINCT ON without an ORDER BY that begins with its expressions; E1217, GROUP BY ALL of a star.
-        UnsupportedError: several UNNEST, or one beside aggregates.
     """
-    if any(_unnested(item) is not None for item in tree.expressions):
-        tree = _with_rows_of_arrays(tree, functions)
     group, distinct = tree.args.get("group"), tree.args.get("distinct")
     if group is not None and group.args.get("all"):
         tree = _with(tree, group=_grouped(tree, group, functions))
     if distinct is not None and distinct.args.get("on") is not None:
         tree = _with(tree, distinct=None, qualify=_first_of_each(tree, distinct.args["on"]))
     return tree
-
-
-def _unnested(item: exp.Expr) -> FunctionCall | None:
-    """The UNNEST or GENERATE_SERIES that is an item of the select list."""
-    value = item.this if isinstance(item, exp.Alias) else item
-    return value if isinstance(value, FunctionCall) and value.name.upper() in ("UNNEST", "GENERATE_SERIES") else None
-
-
-def _with_rows_of_arrays(tree: exp.Select, functions: FunctionRegistry) -> exp.Select:
-    at = [i for i, item in enumerate(tree.expressions) if _unnested(item) is not None]
-    call = _unnested(tree.expressions[at[0]])
-    assert call is not None
-    grouped = any(tree.args.get(clause) is not None for clause in ("group", "having", "qualify"))
-    if len(at) > 1 or grouped or any(_is_computed(item, functions) for item in tree.expressions):
-        beside = "a second one" if len(at) > 1 else "groups, aggregates and window functions"
-        raise UnsupportedError(
-            f"{call.name.upper()} in the select list is not supported beside {beside}",
-            span=span_of(call),
-            hint="write it in FROM: FROM t CROSS JOIN UNNEST(array) AS u (x)",
-        )
-    made = tree.copy()
-    item = made.expressions[at[0]]
-    name = item.args["alias"] if isinstance(item, exp.Alias) else exp.to_identifier(call.name.lower())
-    # Nobody gives a relation or a column this name.
-    hidden = exp.to_identifier(" unnest")
-    column = exp.Column(this=hidden.copy(), table=hidden.copy())
-    shown: exp.Expr = column
-    if call.name.upper() == "GENERATE_SERIES" and all(map(_is_int, call.expressions)):
-        shown = exp.Cast(this=column, to=TypeSpec(this=INT))
-    value = exp.Alias(this=shown, alias=name.copy())
-    alias = exp.TableAlias(this=hidden, columns=[hidden.copy()])
-    for star in made.expressions:
-        if isinstance(star, exp.Star):
-            star.set("except_", [*(star.args.get("except_") or ()), hidden.copy()])
-    unnest: exp.Expr = exp.Unnest(expressions=[call.expressions[0].copy()], offset=False, alias=alias)
-    if call.name.upper() == "GENERATE_SERIES":
-        unnest = TableFunction(this=call.copy(), lateral=True, alias=alias)
-    for node in (column, shown, value, unnest):
-        node.meta.update(call.meta)
-    made.expressions[at[0]].replace(value)
-    if made.args.get("from_") is None:
-        made.set("from_", exp.From(this=unnest))
-    else:
-        made.append("joins", exp.Join(this=unnest, kind="CROSS"))
-    return made
-
-
-def _is_int(tree: exp.Expr) -> bool:
-    """Whether a number stands there that is an INT."""
-    number = tree.this if isinstance(tree, exp.Neg) else tree
-    return isinstance(number, exp.Literal) and str(number.this).isdecimal() and int(number.this) < 1 << 31
 
 
 def _with(tree: exp.Select, **clauses: exp.Expr | None) -> exp.Select:

@@ -157,7 +157,7 @@ class Clause:
     """Where an expression stands, and what may stand there: aggregates, window functions, subqueries.
 
     `never_empty`: aggregates here are over groups with at least one row, so that SUM of a NOT NULL column is NOT NULL.
-    `gives_rows`: a table function may stand here.
+    `gives_rows`: a table function may stand here, as the array of its rows; `row_sets`: as one row after the other.
     """
 
     name: str
@@ -166,6 +166,7 @@ class Clause:
     subqueries: bool = True
     never_empty: bool = False
     gives_rows: bool = False
+    row_sets: bool = False
 
 
 class ExpressionRules(ABC):

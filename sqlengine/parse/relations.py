@@ -164,7 +164,7 @@ class RelationGrammar(ExpressionGrammar):
         if self.at("TABLE", "("):
             return self._table_function(start, lateral=True)
         tree = self._table_or_call(start)
-        if isinstance(tree, exp.Lateral):
+        if isinstance(tree, exp.Lateral | exp.Unnest):
             return tree
         if not isinstance(tree, TableFunction):
             self.refuse("LATERAL is followed by a query in parentheses or a table function", start)

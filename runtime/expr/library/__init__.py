@@ -25,6 +25,7 @@ from runtime.expr.library import (
     postgres,
     postgres_arrays,
     postgres_numbers,
+    postgres_texts,
     randomness,
     regex,
     rounding,
@@ -83,6 +84,7 @@ _FAMILIES: tuple[Sequence[AnyFunction], ...] = (
     postgres.FAMILY.functions,
     postgres_numbers.FAMILY.functions,
     postgres_arrays.FAMILY.functions,
+    postgres_texts.FAMILY.functions,
     aggregate.FUNCTIONS,
     window.FUNCTIONS,
 )

@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
 from runtime.core.rooms import Room
-from runtime.core.types import BOOLEAN, INT, STRING, VARIANT, array
+from runtime.core.types import BOOLEAN, INT, STRING, VARIANT, DataType, TypeRoot, array
 from runtime.expr.columns import as_array
 from runtime.expr.distinct import map_distinct
-from runtime.expr.function import ArgumentType, EvalContext, Nulls, Value
+from runtime.expr.function import ArgumentType, CallTypes, EvalContext, Nulls, Value
 from runtime.expr.json_text import quoted
 from runtime.expr.library.declare import BOOLEAN_, CHARACTER, INTEGER, VARIANT_, Family
+from runtime.expr.lists import built, by_row, map_built, parts_of
 
 if TYPE_CHECKING:
     import runtime.kernels.variants as _variants
@@ -98,7 +99,10 @@ def step(context: EvalContext, value: Value, key: Value) -> Value:
     nulls=Nulls.MAYBE,
 )
 def text_of(context: EvalContext, value: Value) -> Value:
-    values = as_array(value, context.num_rows)
+    return _texts(as_array(value, context.num_rows))
+
+
+def _texts(values: pa.Array) -> pa.Array:
     texts = pc.if_else(pc.equal(values, "null"), pa.scalar(None, pa.string()), values)
     holds = pc.or_(pc.starts_with(texts, "{"), pc.starts_with(texts, "["))
     if pc.any(holds).as_py():
@@ -115,6 +119,35 @@ def text_of(context: EvalContext, value: Value) -> Value:
         read = map_distinct(json.loads, [pc.if_else(escaped, texts, None)], pa.string(), len(texts))
         plain = pc.if_else(escaped, read, plain)
     return pc.if_else(is_text, plain, texts)
+
+
+def _texts_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
+    if len(types) != 1 or types[0].root not in (TypeRoot.ARRAY, TypeRoot.MAP):
+        return None
+    *keys, value = types[0].children
+    if value.root is not TypeRoot.VARIANT:
+        return None
+    return tuple(types), types[0].with_(children=(*keys, STRING))
+
+
+@FAMILY.special(
+    "PG_JSONB_TEXTS",
+    _texts_rule,
+    "An array or map of values of jsonb with their texts, as ->> gives them.",
+    form=("ARRAY<VARIANT> or MAP<STRING, VARIANT>",),
+    nulls=Nulls.STRICT,
+    syntax="PG_JSONB_TEXTS(values)",
+)
+@by_row
+def texts_of(context: EvalContext, length: int, given: pa.Array) -> pa.Array:
+    parts = parts_of(given)
+    places = pa.array(parts.rows)
+    is_map = pa.types.is_map(given.type)
+    values = (given.items if is_map else given.values).take(places)
+    texts = _texts(values)
+    if is_map:
+        return map_built(given.keys.take(places), texts, parts.lengths, parts.valid, context.result_type.arrow)
+    return built(texts, parts.lengths, parts.valid, context.result_type.arrow)
 
 
 @FAMILY.scalar("PG_JSONB_TYPEOF", [VARIANT_], STRING, "object, array, string, number, boolean or null.")

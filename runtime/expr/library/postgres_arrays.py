@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
-from runtime.core.types import INT, DataType, TypeRoot, array
+from runtime.core.types import INT, DataType, RowField, TypeRoot, array
 from runtime.expr.columns import combine_valid, numbers, validity
 from runtime.expr.function import CallTypes, EvalContext, Nulls
-from runtime.expr.library.declare import ARRAY_, INTEGER, Family, same
+from runtime.expr.library.declare import ARRAY_, BOOLEAN_, INTEGER, Family, same
 from runtime.expr.lists import built, by_row, item_codes, kept, parts_of
 from runtime.expr.typing import common_type, implicit_cast
 
@@ -106,3 +107,56 @@ def trim_array(context: EvalContext, length: int, given: pa.Array, count: pa.Arr
         keep &= known[parents]
     found = kept(parts, given.values.take(pa.array(parts.rows)), keep, context.result_type.arrow)
     return found if known is None else built(found.values, np.diff(found.offsets.to_numpy()), known, found.type)
+
+
+def _rows_of_fields(types: CallTypes) -> _Typed | None:
+    if not types or any(t.root is not _R.ARRAY for t in types):
+        return None
+    fields = tuple(RowField(f"f{i}", t.children[0].with_nullable(True)) for i, t in enumerate(types))
+    return tuple(types), array(DataType(_R.ROW, fields=fields, nullable=False)).not_null()
+
+
+@FAMILY.special(
+    "PG_LOCKSTEP",
+    _rows_of_fields,
+    "The elements of arrays side by side, as rows; those of shorter arrays are NULL at the end, and NULL has none.",
+    form=("ARRAY", "ARRAY?"),
+    nulls=Nulls.RULE,
+    syntax="PG_LOCKSTEP(array, ...)",
+)
+@by_row
+def lockstep(context: EvalContext, length: int, *arrays: pa.Array) -> pa.Array:
+    every = [parts_of(a) for a in arrays]
+    lengths = np.max([parts.lengths for parts in every], axis=0)
+    rows = np.repeat(np.arange(length), lengths)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    columns = []
+    for given, parts in zip(arrays, every, strict=True):
+        missing = place >= parts.lengths[rows]
+        first = parts.starts()[rows] + place
+        at = parts.rows[np.where(missing, 0, first)] if len(parts.rows) else np.zeros(len(rows), np.int64)
+        columns.append(given.values.take(pa.array(at, mask=missing)))
+    element = context.result_type.children[0].arrow
+    fields = [c.cast(element.field(i).type) for i, c in enumerate(columns)]
+    return built(pa.StructArray.from_arrays(fields, fields=list(element)), lengths, None, context.result_type.arrow)
+
+
+@FAMILY.scalar(
+    "PG_SUBSCRIPTS",
+    [ARRAY_, INTEGER, BOOLEAN_],
+    array(INT),
+    "The places of the elements of an array, from the last one where TRUE says so; none beyond its one dimension.",
+)
+@by_row
+def subscripts(context: EvalContext, length: int, given: pa.Array, dimension: pa.Array, back: pa.Array) -> pa.Array:
+    parts = parts_of(given)
+    wanted, valid = numbers(dimension, length)
+    lengths = np.where(np.broadcast_to(wanted, length) == 1, parts.lengths, 0)
+    rows = np.repeat(np.arange(length), lengths)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
+    turned = pc.fill_null(back, False).to_numpy(zero_copy_only=False)[rows]
+    places = np.where(turned, lengths[rows] + 1 - place, place).astype(np.int32)
+    known = combine_valid(parts.valid, valid, validity(back))
+    if known is not None:
+        places, lengths = places[known[rows]], np.where(known, lengths, 0)
+    return built(pa.array(places), lengths, known, context.result_type.arrow)

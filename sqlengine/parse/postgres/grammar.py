@@ -9,19 +9,19 @@ from sqlglot import exp
 
 from runtime.core.errors import SqlEngineError, UnsupportedError
 from runtime.core.types import VARIANT, DataType, TypeRoot
-from sqlengine.parse.constant_rows import ConstantRows
 from sqlengine.parse.ddl_nodes import CreateTable, ExpressionText, QueryText, Statement
 from sqlengine.parse.interval_texts import amount_of
 from sqlengine.parse.lexer import NUMBER, QUOTED, STRING, WORD, Token
-from sqlengine.parse.nodes import FunctionCall, IntervalLiteral, JsonFunction, PatternText, TableFunction, TypeSpec
+from sqlengine.parse.nodes import FunctionCall, IntervalLiteral, JsonFunction, PatternText, TypeSpec
 from sqlengine.parse.postgres.array_query import array_of_query
 from sqlengine.parse.postgres.lexer import scan
 from sqlengine.parse.postgres.meanings import meaning
 from sqlengine.parse.postgres.one_row import always_a_row
-from sqlengine.parse.postgres.operators import OperatorGrammar, operator_call
+from sqlengine.parse.postgres.operators import operator_call
 from sqlengine.parse.postgres.output_names import NO_NAME, cast_name, named, output_name
 from sqlengine.parse.postgres.passing_time import follows_time
-from sqlengine.parse.postgres.table_functions import rows_of
+from sqlengine.parse.postgres.relations import PostgresRelations
+from sqlengine.parse.postgres.table_functions import rows_of_array
 from sqlengine.parse.postgres.types import NUMERIC, PLAIN, REFUSED
 from sqlengine.parse.postgres.untyped import untyped_are_texts
 from sqlengine.parse.statement_nodes import CreateMaterializedView, CreateView, Insert, QueryStatement
@@ -43,16 +43,11 @@ _MINUTES = re.compile(r"\s*(?:\d{4}-\d{1,2}-\d{1,2} )?\d{1,2}:\d{2}\s*")
 _BYTES = re.compile(r"\\x([0-9a-fA-F]{2})*")
 
 
-class PostgresGrammar(OperatorGrammar):
+class PostgresGrammar(PostgresRelations):
     """Reads statements as PostgreSQL does."""
 
     scanner = staticmethod(scan)
     database_is = "catalog"
-
-    def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
-        super().__init__(text, tokens, index)
-        self._of_one_column: dict[str, str] = {}
-        """Of the SELECT that is read, aliases of functions of one column, and what that is called."""
 
     # Texts
 
@@ -339,7 +334,7 @@ class PostgresGrammar(OperatorGrammar):
         made = self._json_aggregate(tree, inner, start)
         if made is not None:
             return named(made, shown)
-        meant = self.place(meaning(inner), start)
+        meant = self.place(rows_of_array(inner) or meaning(inner), start)
         if above is None:
             return named(meant, shown)
         if meant is not inner:
@@ -378,20 +373,6 @@ class PostgresGrammar(OperatorGrammar):
         alias = exp.Identifier(this=name, quoted=True)
         return self.place(exp.Alias(this=item, alias=alias), start)
 
-    def _select(self) -> exp.Select:
-        outside, self._of_one_column = self._of_one_column, {}
-        tree = super()._select()
-        for column in list(tree.find_all(exp.Column)) if self._of_one_column else ():
-            # The alias of a function of one column is that column.
-            name = self._of_one_column.get(column.name) if len(column.parts) == 1 else None
-            if name is not None:
-                own = exp.Column(this=exp.Identifier(this=name, quoted=True), table=column.this.copy())
-                own.meta.update(column.meta)
-                shown = exp.Alias(this=own, alias=column.this.copy()) if column.parent is tree else own
-                column.replace(shown)
-        self._of_one_column = outside
-        return tree
-
     def _clauses(self, tree: exp.Select) -> None:
         super()._clauses(tree)
         group = tree.args.get("group")
@@ -425,41 +406,6 @@ class PostgresGrammar(OperatorGrammar):
             text, at = text + self.text[at : token.start] + shown, token.end
         tree.set("this", text)
         return tree
-
-    def relation(self) -> exp.Expr:
-        """VALUES in FROM has columns `column1`, `column2`, .. where nothing else is said."""
-        tree = super().relation()
-        alias = tree.args.get("alias")
-        scalar = isinstance(tree, exp.Unnest) and len(tree.expressions) == 1 and not tree.args.get("offset")
-        if scalar and alias is not None and not alias.columns:
-            # The only column of a function without names has that of the alias.
-            alias.set("columns", [exp.Identifier(this=alias.name, quoted=True)])
-        columns = tree.meta.get("columns")
-        if isinstance(columns, tuple) and alias is not None and not alias.columns:
-            alias.set("columns", [exp.Identifier(this=n, quoted=True) for n in columns])
-            if len(columns) == 1:
-                self._of_one_column[alias.name] = columns[0]
-        if isinstance(tree, exp.Values):
-            alias = tree.args.get("alias") or exp.TableAlias(this=exp.Identifier(this="*VALUES*", quoted=True))
-            if not alias.columns:
-                width = _width(tree)
-                alias.set("columns", [exp.Identifier(this=f"column{i + 1}", quoted=True) for i in range(width)])
-            tree.set("alias", alias)
-        return tree
-
-    def _as_table_function(self, call: exp.Expr, start: Token, *, lateral: bool) -> TableFunction:
-        if isinstance(call, FunctionCall) and not call.qualifier:
-            rows = rows_of(call)
-            if rows is not None:
-                return self.place(rows, start)  # type: ignore[return-value]
-        return super()._as_table_function(call, start, lateral=lateral)
-
-
-def _width(values: exp.Values) -> int:
-    first = values.expressions[0]
-    if isinstance(first, ConstantRows):
-        first = first.rows()[0]
-    return len(first.expressions)
 
 
 def _written(tree: exp.Expr) -> str:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from functools import cache
 
 from sqlglot import exp
 
 from runtime.core.errors import UnsupportedError
 from sqlengine.parse.interval_texts import amount_of
-from sqlengine.parse.nodes import FunctionCall, IntervalLiteral, ParameterMark
-from sqlengine.parse.spans import placed_at, span_of
+from sqlengine.parse.nodes import FunctionCall, IntervalLiteral
+from sqlengine.parse.postgres.templates import filled
+from sqlengine.parse.spans import span_of
 from sqlengine.parse.statements import parse_expression
 
 __all__ = ["meaning", "refused_functions"]
@@ -49,6 +49,31 @@ _QUOTED = "COALESCE(CONCAT('''', REPLACE($1, '''', ''''''), ''''), 'NULL')"
 
 AS_EXPRESSIONS = {
     ("LOG", 1): "LOG10($1)",
+    ("STRING_TO_ARRAY", 2): "PG_STRING_TO_ARRAY($1, $2, CAST(NULL AS STRING))",
+    ("STRING_TO_ARRAY", 3): "PG_STRING_TO_ARRAY($1, $2, $3)",
+    ("REGEXP_MATCH", 2): "PG_REGEXP_MATCH($1, $2, '')",
+    ("REGEXP_MATCH", 3): "PG_REGEXP_MATCH($1, $2, $3)",
+    ("REGEXP_SPLIT_TO_ARRAY", 2): "PG_REGEXP_SPLIT($1, $2, '')",
+    ("REGEXP_SPLIT_TO_ARRAY", 3): "PG_REGEXP_SPLIT($1, $2, $3)",
+    ("REGEXP_COUNT", 2): "PG_REGEXP_COUNT($1, $2, 1, '')",
+    ("REGEXP_COUNT", 3): "PG_REGEXP_COUNT($1, $2, $3, '')",
+    ("REGEXP_COUNT", 4): "PG_REGEXP_COUNT($1, $2, $3, $4)",
+    ("REGEXP_INSTR", 2): "PG_REGEXP_INSTR($1, $2, 1, 1, 0, '', 0)",
+    ("REGEXP_INSTR", 3): "PG_REGEXP_INSTR($1, $2, $3, 1, 0, '', 0)",
+    ("REGEXP_INSTR", 4): "PG_REGEXP_INSTR($1, $2, $3, $4, 0, '', 0)",
+    ("REGEXP_INSTR", 5): "PG_REGEXP_INSTR($1, $2, $3, $4, $5, '', 0)",
+    ("REGEXP_INSTR", 6): "PG_REGEXP_INSTR($1, $2, $3, $4, $5, $6, 0)",
+    ("REGEXP_INSTR", 7): "PG_REGEXP_INSTR($1, $2, $3, $4, $5, $6, $7)",
+    ("REGEXP_SUBSTR", 2): "PG_REGEXP_SUBSTR($1, $2, 1, 1, '', 0)",
+    ("REGEXP_SUBSTR", 3): "PG_REGEXP_SUBSTR($1, $2, $3, 1, '', 0)",
+    ("REGEXP_SUBSTR", 4): "PG_REGEXP_SUBSTR($1, $2, $3, $4, '', 0)",
+    ("REGEXP_SUBSTR", 5): "PG_REGEXP_SUBSTR($1, $2, $3, $4, $5, 0)",
+    ("REGEXP_SUBSTR", 6): "PG_REGEXP_SUBSTR($1, $2, $3, $4, $5, $6)",
+    ("REGEXP_LIKE", 2): "PG_REGEXP_LIKE($1, $2, '')",
+    ("REGEXP_LIKE", 3): "PG_REGEXP_LIKE($1, $2, $3)",
+    ("REGEXP_REPLACE", 3): "PG_REGEXP_REPLACE($1, $2, $3, '')",
+    ("REGEXP_REPLACE", 5): "PG_REGEXP_REPLACE_NTH($1, $2, $3, $4, $5, '')",
+    ("REGEXP_REPLACE", 6): "PG_REGEXP_REPLACE_NTH($1, $2, $3, $4, $5, $6)",
     ("JSONB_SET", 3): "PG_JSONB_SET($1, $2, $3, TRUE)",
     ("JSONB_SET", 4): "PG_JSONB_SET($1, $2, $3, $4)",
     ("TIMEZONE", 2): "PG_AT_TIME_ZONE($2, $1)",
@@ -135,7 +160,7 @@ def meaning(call: FunctionCall) -> exp.Expr:
     if rule is not None:
         return rule(call)
     text = AS_EXPRESSIONS.get((name, len(call.expressions)))
-    return call if text is None else _filled(text, call)
+    return call if text is None else filled(text, call)
 
 
 def _extract(call: FunctionCall) -> exp.Expr:
@@ -151,7 +176,7 @@ def _date_part(call: FunctionCall) -> exp.Expr:
     unit, value = call.expressions
     if not (isinstance(unit, exp.Literal) and unit.is_string):
         return call
-    return _filled("CAST($1 AS DOUBLE)", call, [_field(str(unit.this).upper(), value, call)])
+    return filled("CAST($1 AS DOUBLE)", call, [_field(str(unit.this).upper(), value, call)])
 
 
 def _field(unit: str, value: exp.Expr, call: FunctionCall) -> exp.Expr:
@@ -163,9 +188,9 @@ def _field(unit: str, value: exp.Expr, call: FunctionCall) -> exp.Expr:
         text = (
             f"CAST(EXTRACT({word} FROM $1) * 1000000 + EXTRACT(MICROSECOND FROM $1) AS DECIMAL({digits}, 0)) * 0.000001"
         )
-        return _filled(text, call, [value])
+        return filled(text, call, [value])
     text = _FIELDS.get(word, f"EXTRACT({word} FROM $1)")
-    return _filled(f"CAST({text} AS DECIMAL(20, 0))", call, [value])
+    return filled(f"CAST({text} AS DECIMAL(20, 0))", call, [value])
 
 
 def _part_of_age(word: str, age: FunctionCall, call: FunctionCall) -> exp.Expr:
@@ -175,15 +200,15 @@ def _part_of_age(word: str, age: FunctionCall, call: FunctionCall) -> exp.Expr:
             f"AGE has no {word} here", span=span_of(call), hint="it has year, month, day, hour, minute and second"
         )
     if word == "SECOND":
-        return _filled("CAST(PG_AGE_PART('MICROSECOND', $1, $2) AS DECIMAL(8, 0)) * 0.000001", call, age.expressions)
-    return _filled(f"CAST(PG_AGE_PART('{word}', $1, $2) AS DECIMAL(20, 0))", call, age.expressions)
+        return filled("CAST(PG_AGE_PART('MICROSECOND', $1, $2) AS DECIMAL(8, 0)) * 0.000001", call, age.expressions)
+    return filled(f"CAST(PG_AGE_PART('{word}', $1, $2) AS DECIMAL(20, 0))", call, age.expressions)
 
 
 def _num_nulls(call: FunctionCall) -> exp.Expr:
     """NUM_NULLS and NUM_NONNULLS: how many arguments are NULL, or are not."""
     test = "IS NULL" if str(call.name).upper() == "NUM_NULLS" else "IS NOT NULL"
     terms = " + ".join(f"CASE WHEN ${i} {test} THEN 1 ELSE 0 END" for i in range(1, len(call.expressions) + 1))
-    return _filled(terms, call) if call.expressions else call
+    return filled(terms, call) if call.expressions else call
 
 
 def _without_nulls(function: str) -> Callable[[FunctionCall], exp.Expr]:
@@ -195,7 +220,7 @@ def _without_nulls(function: str) -> Callable[[FunctionCall], exp.Expr]:
             return call
         found = given[0]
         for other in given[1:]:
-            found = _filled(f"COALESCE({function}($1, $2), $1, $2)", call, [found, other])
+            found = filled(f"COALESCE({function}($1, $2), $1, $2)", call, [found, other])
         return found
 
     return rule
@@ -211,58 +236,7 @@ def _part_of_text(call: FunctionCall) -> exp.Expr:
     if isinstance(count, exp.Literal):
         return call
     plain = FunctionCall(this=call.name, expressions=[text.copy(), count.copy()])
-    return _filled(f"CASE WHEN $2 < 0 THEN {rest} ELSE $3 END", call, [text, count, plain])
-
-
-def _regexp_replace(call: FunctionCall) -> exp.Expr:
-    """REGEXP_REPLACE replaces the first match, with the flag 'g' all."""
-    given = call.expressions
-    flags = str(given[3].this) if len(given) == 4 and isinstance(given[3], exp.Literal) else ""
-    if set(flags) - {"g", "i"}:
-        raise UnsupportedError(
-            f"REGEXP_REPLACE knows no flags '{flags}'", span=span_of(given[3]), hint="there are 'g' and 'i'"
-        )
-    if len(given) >= 3 and isinstance(given[2], exp.Literal) and "\\" in str(given[2].this):
-        raise UnsupportedError(
-            "REGEXP_REPLACE takes a plain text as what it puts in", span=span_of(given[2]), hint="without \\1 and \\&"
-        )
-    if len(given) not in (3, 4):
-        return call
-    pattern = _filled("CONCAT('(?i)', $1)", call, [given[1]]) if "i" in flags else given[1]
-    return _filled("REGEXP_REPLACE($1, $2, $3)" if "g" in flags else _FIRST_MATCH, call, [given[0], pattern, given[2]])
-
-
-_FIRST_MATCH = (
-    "CASE WHEN REGEXP_INSTR($1, $2) = 0 THEN $1 ELSE CONCAT(SUBSTRING($1 FROM 1 FOR REGEXP_INSTR($1, $2) - 1), $3, "
-    "SUBSTRING($1 FROM REGEXP_INSTR($1, $2) + CHAR_LENGTH(REGEXP_SUBSTR($1, $2)))) END"
-)
-
-
-def _groups(call: FunctionCall, pattern: exp.Expr) -> int:
-    """How many groups in parentheses the pattern of a call has."""
-    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-        raise UnsupportedError(
-            f"{call.name.upper()} takes a pattern that is written in the statement",
-            span=span_of(pattern),
-            hint="REGEXP_EXTRACT(text, pattern) takes any",
-        )
-    try:
-        return re.compile(str(pattern.this)).groups
-    except re.error as error:
-        raise UnsupportedError(
-            f"'{pattern.this}' is no regular expression here: {error}",
-            span=span_of(pattern),
-            hint="they are those of Java",
-        ) from None
-
-
-def _regexp_match(call: FunctionCall) -> exp.Expr:
-    """REGEXP_MATCH: the groups of the first match, or all of it, as an array."""
-    if len(call.expressions) != 2:
-        return call
-    groups = _groups(call, call.expressions[1])
-    parts = ", ".join(f"REGEXP_EXTRACT($1, $2, {i})" for i in (range(1, groups + 1) if groups else [0]))
-    return _filled(f"CASE WHEN REGEXP_INSTR($1, $2) > 0 THEN ARRAY[{parts}] END", call)
+    return filled(f"CASE WHEN $2 < 0 THEN {rest} ELSE $3 END", call, [text, count, plain])
 
 
 def _concat_ws(call: FunctionCall) -> exp.Expr:
@@ -291,7 +265,7 @@ def _format(call: FunctionCall) -> exp.Expr:
         elif piece == "s" and rest:
             parts.append(rest.pop(0).copy())
         elif piece == "L" and rest:
-            parts.append(_filled(_QUOTED, call, [FunctionCall(this="PG_TEXT", expressions=[rest.pop(0).copy()])]))
+            parts.append(filled(_QUOTED, call, [FunctionCall(this="PG_TEXT", expressions=[rest.pop(0).copy()])]))
         else:
             raise UnsupportedError(
                 f"FORMAT does not take %{piece} here",
@@ -330,17 +304,28 @@ def _date_bin(call: FunctionCall) -> exp.Expr:
     size = int(seconds)
     since = "TIMESTAMPDIFF(SECOND, $2, FLOOR($1 TO SECOND))"
     back = f"MOD(MOD({since}, {size}) + {size}, {size})"
-    return _filled(f"TIMESTAMPADD(SECOND, {since} - {back}, $2)", call, [given[1], origin])
+    return filled(f"TIMESTAMPADD(SECOND, {since} - {back}, $2)", call, [given[1], origin])
 
 
 _UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400}
+
+
+def _series(call: FunctionCall) -> exp.Expr:
+    """GENERATE_SERIES(first, last, '1 day'): a text is an interval."""
+    step = call.expressions[2] if len(call.expressions) == 3 else None
+    amount = amount_of(str(step.this)) if isinstance(step, exp.Literal) and step.is_string else None
+    if step is not None and amount is not None:
+        interval = IntervalLiteral(this=amount[0], unit=amount[1], negative=False)
+        interval.meta.update(step.meta)
+        step.replace(interval)
+    return call
 
 
 def _decode(call: FunctionCall) -> exp.Expr:
     """DECODE(text, 'hex'): bytes."""
     form = call.expressions[1] if len(call.expressions) == 2 else None
     if isinstance(form, exp.Literal) and form.is_string and str(form.this).lower() == "hex":
-        return _filled("UNHEX($1)", call, call.expressions[:1])
+        return filled("UNHEX($1)", call, call.expressions[:1])
     raise UnsupportedError(
         "DECODE takes the format 'hex' alone", span=span_of(call), hint="FROM_BASE64(text) is that of base 64"
     )
@@ -354,13 +339,23 @@ def _substring(call: FunctionCall) -> exp.Expr:
     start = given[1]
     if isinstance(start, exp.Literal):
         if start.is_string:
-            group = min(_groups(call, start), 1)
-            return _filled(f"REGEXP_EXTRACT($1, $2, {group})", call, given[:2])
+            return filled("PG_REGEXP_MATCH($1, $2, '')[1]", call, given[:2])
         if str(start.this) != "0":
             return call
     if len(given) == 2:
-        return _filled("SUBSTRING($1 FROM GREATEST($2, 1))", call)
-    return _filled("SUBSTRING($1 FROM GREATEST($2, 1) FOR GREATEST($2 + $3 - GREATEST($2, 1), 0))", call)
+        return filled("SUBSTRING($1 FROM GREATEST($2, 1))", call)
+    return filled("SUBSTRING($1 FROM GREATEST($2, 1) FOR GREATEST($2 + $3 - GREATEST($2, 1), 0))", call)
+
+
+def _regexp_replace(call: FunctionCall) -> exp.Expr:
+    """REGEXP_REPLACE(text, pattern, new, flags), or with a place to begin at instead of flags."""
+    if len(call.expressions) != 4:
+        text = AS_EXPRESSIONS.get(("REGEXP_REPLACE", len(call.expressions)))
+        return call if text is None else filled(text, call)
+    fourth = call.expressions[3]
+    if isinstance(fourth, exp.Literal) and not fourth.is_string:
+        return filled("PG_REGEXP_REPLACE_NTH($1, $2, $3, $4, 1, '')", call)
+    return filled("PG_REGEXP_REPLACE($1, $2, $3, $4)", call)
 
 
 BY_RULE: dict[str, Callable[[FunctionCall], exp.Expr]] = {
@@ -373,26 +368,12 @@ BY_RULE: dict[str, Callable[[FunctionCall], exp.Expr]] = {
     "LEFT": _part_of_text,
     "RIGHT": _part_of_text,
     "REGEXP_REPLACE": _regexp_replace,
-    "REGEXP_MATCH": _regexp_match,
     "CONCAT_WS": _concat_ws,
     "FORMAT": _format,
     "APPROX_PERCENTILE": _approx_percentile,
     "DATE_BIN": _date_bin,
+    "GENERATE_SERIES": _series,
     "DECODE": _decode,
     "NUM_NULLS": _num_nulls,
     "NUM_NONNULLS": _num_nulls,
 }
-
-
-@cache
-def _template(text: str) -> exp.Expr:
-    return parse_expression(text)
-
-
-def _filled(text: str, call: FunctionCall, arguments: list[exp.Expr] | None = None) -> exp.Expr:
-    """The expression with arguments in the places of its marks; errors about it point at the call."""
-    given = call.expressions if arguments is None else arguments
-    tree = placed_at(_template(text), span_of(call))
-    for mark in list(tree.find_all(ParameterMark)):
-        mark.replace(given[int(mark.parameter) - 1].copy())
-    return tree

@@ -1,7 +1,8 @@
-"""Functions in FROM that PostgreSQL, Materialize and RisingWave have, as what gives the same rows here.
+"""Functions that give rows in PostgreSQL, Materialize and RisingWave, as what gives the same rows here.
 
-    jsonb_array_elements(v)         UNNEST(TRY_CAST(v AS ARRAY<VARIANT>)) AS jsonb_array_elements (value)
-    jsonb_each(v)                   UNNEST(TRY_CAST(v AS MAP<STRING, VARIANT>)) AS jsonb_each (key, value)
+    jsonb_array_elements(v)         UNNEST(TRY_CAST(v AS ARRAY<VARIANT>)), with the column value
+    jsonb_each(v)                   UNNEST(MAP_ENTRIES(TRY_CAST(v AS MAP<STRING, VARIANT>))), with the columns key and value
+    ROWS FROM (f(x), g(y))          UNNEST(f(x), g(y))
     tumble(t, c, interval '5 min')  PG_TUMBLE(TABLE t, DESCRIPTOR(c), INTERVAL '5' MINUTE)
     hop(t, c, slide, size)          PG_HOP(TABLE t, DESCRIPTOR(c), slide, size)
 
@@ -12,50 +13,75 @@ Source: PostgreSQL 15, "JSON Processing Functions"; RisingWave, "Time windows".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeGuard
+
 from sqlglot import exp
 
 from sqlengine.parse.nodes import Descriptor, FunctionCall, IntervalLiteral, TableArg, TableFunction
-from sqlengine.parse.spans import placed_at, span_of
-from sqlengine.parse.statements import parse_query
+from sqlengine.parse.postgres.templates import filled
 
-__all__ = ["rows_of"]
+__all__ = ["gives_rows", "in_from", "rows_of", "rows_of_array"]
 
+_ARRAY, _MAP = "TRY_CAST(PG_JSONB($1) AS ARRAY<VARIANT>)", "TRY_CAST(PG_JSONB($1) AS MAP<STRING, VARIANT>)"
 _JSONB = {
-    "JSONB_ARRAY_ELEMENTS": ("SELECT * FROM UNNEST(TRY_CAST(PG_JSONB(a) AS ARRAY<VARIANT>))", ("value",)),
-    "JSONB_ARRAY_ELEMENTS_TEXT": (
-        "SELECT PG_JSONB_TEXT(v) FROM UNNEST(TRY_CAST(PG_JSONB(a) AS ARRAY<VARIANT>)) AS u (v)",
-        ("value",),
-    ),
-    "JSONB_EACH": ("SELECT * FROM UNNEST(TRY_CAST(PG_JSONB(a) AS MAP<STRING, VARIANT>))", ("key", "value")),
-    "JSONB_EACH_TEXT": (
-        "SELECT k, PG_JSONB_TEXT(v) FROM UNNEST(TRY_CAST(PG_JSONB(a) AS MAP<STRING, VARIANT>)) AS u (k, v)",
-        ("key", "value"),
-    ),
-    "JSONB_OBJECT_KEYS": (
-        "SELECT * FROM UNNEST(MAP_KEYS(TRY_CAST(PG_JSONB(a) AS MAP<STRING, VARIANT>)))",
-        ("jsonb_object_keys",),
-    ),
+    ("JSONB_ARRAY_ELEMENTS", 1): (_ARRAY, ("value",)),
+    ("JSONB_ARRAY_ELEMENTS_TEXT", 1): (f"PG_JSONB_TEXTS({_ARRAY})", ("value",)),
+    ("JSONB_EACH", 1): (f"MAP_ENTRIES({_MAP})", ("key", "value")),
+    ("JSONB_EACH_TEXT", 1): (f"MAP_ENTRIES(PG_JSONB_TEXTS({_MAP}))", ("key", "value")),
+    ("JSONB_OBJECT_KEYS", 1): (f"MAP_KEYS({_MAP})", ()),
 }
-_ROWS = _JSONB | {name.replace("JSONB", "JSON"): rows for name, rows in _JSONB.items()}
+_ARRAYS: dict[tuple[str, int], tuple[str, tuple[str, ...]]] = {
+    **_JSONB,
+    **{(name.replace("JSONB", "JSON"), count): meaning for (name, count), meaning in _JSONB.items()},
+    ("GENERATE_SUBSCRIPTS", 2): ("PG_SUBSCRIPTS($1, $2, FALSE)", ()),
+    ("GENERATE_SUBSCRIPTS", 3): ("PG_SUBSCRIPTS($1, $2, $3)", ()),
+    ("REGEXP_MATCHES", 2): ("PG_REGEXP_MATCHES($1, $2, '')", ()),
+    ("REGEXP_MATCHES", 3): ("PG_REGEXP_MATCHES($1, $2, $3)", ()),
+    ("REGEXP_SPLIT_TO_TABLE", 2): ("PG_REGEXP_SPLIT($1, $2, '')", ()),
+    ("REGEXP_SPLIT_TO_TABLE", 3): ("PG_REGEXP_SPLIT($1, $2, $3)", ()),
+    ("STRING_TO_TABLE", 2): ("PG_STRING_TO_ARRAY($1, $2, CAST(NULL AS STRING))", ()),
+    ("STRING_TO_TABLE", 3): ("PG_STRING_TO_ARRAY($1, $2, $3)", ()),
+}
+"""By name and number of arguments: the array whose elements are the rows, and the names of its columns in FROM, where those
+are not that of the alias or the function."""
+
+
+def rows_of_array(call: FunctionCall) -> FunctionCall | None:
+    """A call that gives rows as UNNEST of an array; None for any other."""
+    name = str(call.name).upper()
+    if call.qualifier or (name, len(call.expressions)) not in _ARRAYS:
+        return None
+    text, columns = _ARRAYS[name, len(call.expressions)]
+    made = FunctionCall(this="UNNEST", expressions=[filled(text, call)])
+    made.meta["columns"] = (name.lower(), columns)
+    return made
+
+
+def in_from(calls: Sequence[FunctionCall], *, ordinality: bool) -> exp.Unnest:
+    """Functions that give rows in FROM, one or several side by side, as UNNEST; `columns` remembers how they are called."""
+    arrays: list[exp.Expr] = []
+    names: list[str] = []
+    only: tuple[str, ...] = ()
+    for call in calls:
+        name, columns = call.meta.get("columns") or (str(call.name).lower(), ())
+        only = columns
+        is_unnest = call.name.upper() == "UNNEST"
+        arrays += call.expressions if is_unnest else [call]
+        names += columns or [name] * (len(call.expressions) if is_unnest else 1)
+    made = exp.Unnest(expressions=arrays, offset=ordinality)
+    made.meta["columns"] = (tuple(names) + (("ordinality",) if ordinality else ()), len(names) == 1 and not only)
+    return made
+
+
+def gives_rows(call: exp.Expr) -> TypeGuard[FunctionCall]:
+    """Whether a call is one that `in_from` takes."""
+    return isinstance(call, FunctionCall) and not call.qualifier and call.name.upper() in ("UNNEST", "GENERATE_SERIES")
 
 
 def rows_of(call: FunctionCall) -> exp.Expr | None:
-    """What stands in FROM for a call; None for one that stays as it is."""
-    name = str(call.name).upper()
-    if name in _ROWS and len(call.expressions) == 1:
-        text, columns = _ROWS[name]
-        query = placed_at(parse_query(text), span_of(call))
-        for column in list(query.find_all(exp.Column)):
-            if column.name == "a":
-                column.replace(call.expressions[0].copy())
-        alias = exp.TableAlias(
-            this=exp.Identifier(this=name.lower(), quoted=True),
-            columns=[exp.Identifier(this=c, quoted=True) for c in columns],
-        )
-        made = exp.Lateral(this=exp.Subquery(this=query), alias=alias)
-        made.meta["columns"] = columns
-        return made
-    return _window(name, call)
+    """What stands in FROM for a window of RisingWave; None for any other call."""
+    return _window(str(call.name).upper(), call)
 
 
 def _window(name: str, call: FunctionCall) -> exp.Expr | None:
