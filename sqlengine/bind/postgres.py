@@ -19,19 +19,19 @@ from runtime.core.types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_LTZ,
-    VARIANT,
     DataType,
     TypeRoot,
     array,
     char,
     decimal,
-    map_of,
 )
 from runtime.expr.nodes import Call, Case, Cast, Expr, Literal
 from runtime.expr.nullability import cast_type
+from sqlengine.bind import postgres_jsonb as _jsonb
 from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.construct import written_array
 from sqlengine.bind.operators import comparison, conjunction, negation, scalar_call
+from sqlengine.bind.postgres_values import as_array, jsonb, text_of
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.bind.time_patterns import date_format_pattern
 from sqlengine.parse.nodes import FunctionCall
@@ -64,7 +64,7 @@ def _add(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
 def _subtract(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     left, right = args
     if left.type.root is _R.VARIANT:
-        return _without(binder, args, span)
+        return _jsonb.without(binder, args, span)
     points = (_R.DATE, _R.TIMESTAMP, _R.TIMESTAMP_LTZ)
     if left.type.root is _R.DATE and right.type.root is _R.DATE:
         unit = Literal("DAY", char(3).not_null())
@@ -92,7 +92,7 @@ def _concat(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Exp
     left, right = args
     roots = (left.type.root, right.type.root)
     if _R.VARIANT in roots:
-        return scalar_call(binder, "PG_JSONB_CONCAT", [_jsonb(binder, [a], span) for a in args], span)
+        return scalar_call(binder, "PG_JSONB_CONCAT", [jsonb(binder, [a], span) for a in args], span)
     if _R.ARRAY in roots:
         return _arrays(binder, args, span)
     if not any(t.is_character or t.is_binary or t.root is _R.NULL for t in (left.type, right.type)):
@@ -102,7 +102,7 @@ def _concat(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Exp
         )
     if left.type.is_binary and right.type.is_binary:
         return scalar_call(binder, "||", args, span)
-    return scalar_call(binder, "||", [_text(binder, [a], span) for a in args], span)
+    return scalar_call(binder, "||", [text_of(binder, [a], span) for a in args], span)
 
 
 def _arrays(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
@@ -110,7 +110,7 @@ def _arrays(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Exp
     type_ = next(a.type for a in args if a.type.root is _R.ARRAY)
     parts: list[Expr] = []
     for value in args:
-        written = _as_array(value, type_, span)
+        written = as_array(value, type_, span)
         if written is None and value.type.root is not _R.ARRAY:
             element = cast_to(value, type_.children[0].with_nullable(True), span)
             written = Call("ARRAY", (element,), array(element.type).not_null(), span=span)
@@ -124,29 +124,6 @@ def _arrays(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Exp
     ]
     nullable = left.type.nullable and right.type.nullable
     return Case(tuple(missing), both, both.type.with_nullable(nullable)) if missing else both
-
-
-def _as_array(value: Expr, type_: DataType, span: Span | None) -> Expr | None:
-    """A text such as `'{1,2}'` beside an array, as an array of its type."""
-    if isinstance(value, Literal) and isinstance(value.value, str) and value.value.lstrip().startswith("{"):
-        return written_array(exp.Literal(this=value.value, is_string=True), type_)
-    return None
-
-
-def _texts(value: Expr, span: Span | None) -> Expr:
-    """An array of texts, which may be written as `'{a,b}'`."""
-    written = _as_array(value, array(STRING), span)
-    return value if written is None else written
-
-
-def _without(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    value, what = args
-    if what.type.is_integer:
-        return scalar_call(binder, "PG_JSONB_WITHOUT_ELEMENT", args, span)
-    written = _as_array(what, array(STRING), span)
-    if written is not None or what.type.root is _R.ARRAY:
-        return scalar_call(binder, "PG_JSONB_WITHOUT_KEYS", [value, what if written is None else written], span)
-    return scalar_call(binder, "PG_JSONB_WITHOUT", args, span)
 
 
 def _fitting(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
@@ -179,13 +156,6 @@ def _instant(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Ex
     return scalar_call(binder, "PG_TIMESTAMPTZ", [value], span) if value.type.is_character else value
 
 
-def _jsonb_set(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    """JSONB_SET(value, path, new, create): values and path may be written as texts."""
-    value, path, new, create = args
-    value, new = (_jsonb(binder, [v], span) if isinstance(v, Literal) else v for v in (value, new))
-    return scalar_call(binder, "PG_JSONB_SET", [value, _texts(path, span), new, create], span)
-
-
 def _numeric(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     """`numeric` without digits has those of its argument."""
     (value,) = args
@@ -202,20 +172,10 @@ def _numeric(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Ex
     return Cast(value, cast_type(type_, target), span=span)
 
 
-def _text(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    (value,) = args
-    if value.type.is_character:
-        return value
-    if value.type.root is _R.VARIANT:
-        return scalar_call(binder, "PG_JSONB_SHOWN", [value], span)
-    text = cast_to(value, STRING, span)
-    return scalar_call(binder, "LOWER", [text], span) if value.type.root is _R.BOOLEAN else text
-
-
 def _concat_all(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     """CONCAT passes over NULLs."""
     nothing = Literal("", char(0).not_null())
-    return scalar_call(binder, "CONCAT_WS", [nothing, *(_text(binder, [a], span) for a in args)], span)
+    return scalar_call(binder, "CONCAT_WS", [nothing, *(text_of(binder, [a], span) for a in args)], span)
 
 
 def _slice(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
@@ -309,97 +269,14 @@ def column_or(binder: ExpressionRules, tree: FunctionCall) -> Expr:
     return binder.bind(column if known else meant)
 
 
-# jsonb
-
-
-def _jsonb(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    """A CAST to jsonb reads texts as JSON."""
-    (value,) = args
-    if value.type.root is _R.VARIANT:
-        return value
-    if value.type.is_character:
-        repeats = Literal(True, _TRUTH)
-        return scalar_call(binder, "PARSE_JSON", [value, repeats], span)
-    return _jsonb_of(binder, args, span)
-
-
-def _jsonb_of(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    """TO_JSONB: a value as jsonb, texts as strings."""
-    (value,) = args
-    return value if value.type.root is _R.VARIANT else Cast(value, cast_type(value.type, VARIANT), span=span)
-
-
-def _build_object(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    if len(args) % 2 or not args:
-        raise TypeMismatchError(
-            "JSONB_BUILD_OBJECT takes pairs of key and value",
-            code="E1301",
-            span=span,
-            hint="for example ('a', 1, 'b', 2)",
-        )
-    pairs: list[Expr] = []
-    for key, value in zip(args[::2], args[1::2], strict=True):
-        pairs += [cast_to(_text(binder, [key], span), STRING, span), _jsonb_of(binder, [value], span)]
-    made = Call("MAP", tuple(pairs), map_of(STRING.not_null(), VARIANT).not_null(), span=span)
-    return Cast(made, cast_type(made.type, VARIANT), span=span)
-
-
-def _build_array(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    if not args:
-        return scalar_call(binder, "PARSE_JSON", [Literal("[]", char(2).not_null())], span)
-    made = Call("ARRAY", tuple(_jsonb_of(binder, [a], span) for a in args), array(VARIANT).not_null(), span=span)
-    return Cast(made, cast_type(made.type, VARIANT), span=span)
-
-
-def _of_jsonb(name: str) -> _Rule:
-    """A function whose first argument is jsonb, which may be written as a text."""
-
-    def rule(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-        first, *rest = args
-        if isinstance(first, Literal) and first.type.is_character:
-            first = _jsonb(binder, [first], span)
-        return scalar_call(binder, name, [first, *rest], span)
-
-    return rule
-
-
-def _get_text(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    return scalar_call(binder, "PG_JSONB_TEXT", [scalar_call(binder, "PG_JSONB_GET", args, span)], span)
-
-
-def _path(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    """`jsonb #> '{a,0}'`, step by step."""
-    value, steps = args
-    steps = _texts(steps, span)
-    if not (isinstance(steps, Call) and steps.function == "ARRAY"):
-        raise UnsupportedError(
-            "a path is written in the statement", span=span, hint="for example v #> '{a,0}', or v -> 'a' -> 0"
-        )
-    for step in steps.args:
-        value = scalar_call(binder, "PG_JSONB_STEP", [value, step], span)
-    return value
-
-
-def _path_text(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    return scalar_call(binder, "PG_JSONB_TEXT", [_path(binder, args, span)], span)
-
-
-def _extract_path(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    value = args[0]
-    for step in args[1:]:
-        value = scalar_call(binder, "PG_JSONB_STEP", [value, step], span)
-    return value
-
-
-def _extract_path_text(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    return scalar_call(binder, "PG_JSONB_TEXT", [_extract_path(binder, args, span)], span)
+# jsonb and arrays
 
 
 def _contains(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     """`a @> b`: of jsonb, and of arrays."""
     if _R.VARIANT in (args[0].type.root, args[1].type.root):
-        return scalar_call(binder, "PG_JSONB_CONTAINS", [_jsonb(binder, [a], span) for a in args], span)
-    if all(a.type.root is _R.ARRAY or _as_array(a, _ARRAY, span) is not None for a in args):
+        return scalar_call(binder, "PG_JSONB_CONTAINS", [jsonb(binder, [a], span) for a in args], span)
+    if all(a.type.root is _R.ARRAY or as_array(a, _ARRAY, span) is not None for a in args):
         return _contains_all(binder, args, span)
     raise TypeMismatchError(
         "@> and <@ compare values of jsonb, and arrays",
@@ -415,7 +292,7 @@ _ARRAY = array(STRING)
 def _contains_all(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     """Whether each element of the second array is one of the first; NULL is none."""
     type_ = next((a.type for a in args if a.type.root is _R.ARRAY), _ARRAY)
-    whole, part = (written if (written := _as_array(a, type_, span)) is not None else a for a in args)
+    whole, part = (written if (written := as_array(a, type_, span)) is not None else a for a in args)
     missing = scalar_call(binder, "CARDINALITY", [scalar_call(binder, "ARRAY_EXCEPT", [part, whole], span)], span)
     nothing = Literal(None, type_.children[0].with_nullable(True))
     some = scalar_call(binder, "ARRAY_CONTAINS", [part, nothing], span)
@@ -424,16 +301,6 @@ def _contains_all(binder: ExpressionRules, args: list[Expr], span: Span | None) 
 
 def _contained(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     return _contains(binder, args[::-1], span)
-
-
-def _of_texts(name: str) -> _Rule:
-    """An operator whose right side is an array of texts, which may be written as `'{a,b}'`."""
-
-    def rule(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-        value, texts = args
-        return scalar_call(binder, name, [value, _texts(texts, span)], span)
-
-    return rule
 
 
 def _array_query(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
@@ -447,7 +314,7 @@ def _array_query(binder: ExpressionRules, args: list[Expr], span: Span | None) -
 def _overlap(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     """`a && b`: whether two arrays have an element in common; NULL is none."""
     type_ = next((a.type for a in args if a.type.root is _R.ARRAY), _ARRAY)
-    arrays = [written if (written := _as_array(a, type_, span)) is not None else a for a in args]
+    arrays = [written if (written := as_array(a, type_, span)) is not None else a for a in args]
     common = scalar_call(binder, "ARRAY_INTERSECT", arrays, span)
     nothing = array(type_.children[0].with_nullable(True)).not_null()
     null = Call("ARRAY", (Literal(None, type_.children[0].with_nullable(True)),), nothing, span=span)
@@ -468,8 +335,7 @@ RULES: dict[str, _Rule] = {
     "PG_NUMERIC": _numeric,
     "PG_POINT": _point,
     "PG_INSTANT": _instant,
-    "PG_JSONB_SET": _jsonb_set,
-    "PG_TEXT": _text,
+    "PG_TEXT": text_of,
     "PG_SLICE": _slice,
     "PG_ARRAY_LENGTH": _array_length,
     "PG_ARRAY_TO_STRING": _array_to_string,
@@ -477,22 +343,7 @@ RULES: dict[str, _Rule] = {
     "PG_TO_DATE": _to_date,
     "PG_TO_TIMESTAMP": _to_timestamp,
     "PG_TYPE_NAME": _type_name,
-    "PG_JSONB": _jsonb,
-    "PG_JSONB_OF": _jsonb_of,
-    "PG_JSONB_BUILD_OBJECT": _build_object,
-    "PG_JSONB_BUILD_ARRAY": _build_array,
-    "PG_JSONB_GET_TEXT": _get_text,
-    "PG_JSONB_PATH": _path,
-    "PG_JSONB_PATH_TEXT": _path_text,
-    "PG_JSONB_EXTRACT_PATH": _extract_path,
-    "PG_JSONB_EXTRACT_PATH_TEXT": _extract_path_text,
-    "PG_JSONB_HAS_ANY": _of_texts("PG_JSONB_HAS_ANY"),
-    "PG_JSONB_HAS_ALL": _of_texts("PG_JSONB_HAS_ALL"),
-    "PG_JSONB_WITHOUT_PATH": _of_texts("PG_JSONB_WITHOUT_PATH"),
-    **{
-        name: _of_jsonb(name)
-        for name in ("PG_JSONB_GET", "PG_JSONB_HAS", "PG_JSONB_TYPEOF", "PG_JSONB_ARRAY_LENGTH", "PG_JSONB_STRIP_NULLS")
-    },
+    **_jsonb.RULES,
     "PG_CONTAINS": _contains,
     "PG_CONTAINED": _contained,
     "PG_ARRAY_QUERY": _array_query,

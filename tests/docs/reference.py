@@ -47,7 +47,14 @@ _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Variants", (library.variant,)),
     (
         "What the dialect of PostgreSQL is read as",
-        (library.postgres, library.postgres_numbers, library.postgres_texts, library.postgres_arrays, library.jsonb),
+        (
+            library.postgres,
+            library.postgres_numbers,
+            library.postgres_texts,
+            library.postgres_arrays,
+            library.jsonb,
+            library.jsonb_path,
+        ),
     ),
     ("Others", (library.auxiliary,)),
     ("Aggregates", (library.aggregate,)),

@@ -34,6 +34,9 @@ _JSONB = {
 _ARRAYS: dict[tuple[str, int], tuple[str, tuple[str, ...]]] = {
     **_JSONB,
     **{(name.replace("JSONB", "JSON"), count): meaning for (name, count), meaning in _JSONB.items()},
+    ("JSONB_PATH_QUERY", 2): ("PG_JSONB_PATH_ROWS($1, $2)", ()),
+    ("JSONB_PATH_QUERY", 3): ("PG_JSONB_PATH_ROWS($1, $2, $3)", ()),
+    ("JSONB_PATH_QUERY", 4): ("PG_JSONB_PATH_ROWS($1, $2, $3, $4)", ()),
     ("GENERATE_SUBSCRIPTS", 2): ("PG_SUBSCRIPTS($1, $2, FALSE)", ()),
     ("GENERATE_SUBSCRIPTS", 3): ("PG_SUBSCRIPTS($1, $2, $3)", ()),
     ("REGEXP_MATCHES", 2): ("PG_REGEXP_MATCHES($1, $2, '')", ()),
