@@ -42,7 +42,7 @@ def postgres_regex(pattern: str, flags: str) -> re.Pattern[str]:
     """The compiled pattern.
 
     Raises:
-        ExpressionError: E2003, it is no regular expression; E2001, an unknown flag.
+        ExpressionError: E2003, it is no regular expression; E2029, an unknown flag.
     """
     text = pattern
     embedded = _EMBEDDED.match(text)
@@ -78,7 +78,7 @@ def postgres_regex(pattern: str, flags: str) -> re.Pattern[str]:
             case _:
                 raise ExpressionError(
                     f"'{flag}' is no flag of a regular expression",
-                    code="E2001",
+                    code="E2029",
                     hint="there are g (all matches), i, c, n, s, x and q",
                 )
     options |= 0 if lines else re.DOTALL

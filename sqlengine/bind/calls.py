@@ -72,6 +72,8 @@ def _call(binder: ExpressionRules, tree: FunctionCall) -> Expr:
         return _window_property(binder, name, tree, span)
     if name == "PG_COLUMN_OR":
         return _postgres.column_or(binder, tree)
+    if name == "PG_ROW_OR":
+        return _postgres.row_or(binder, tree)
     if name.startswith("PG_") and name in _postgres.RULES:
         return _postgres.RULES[name](binder, [argument(binder, a) for a in tree.expressions], span)
     if name in _ROW_SETS and not binder.clause.gives_rows:

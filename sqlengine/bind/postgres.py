@@ -31,7 +31,7 @@ from sqlengine.bind import postgres_jsonb as _jsonb
 from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.construct import written_array
 from sqlengine.bind.operators import comparison, conjunction, negation, scalar_call
-from sqlengine.bind.postgres_values import as_array, jsonb, text_of
+from sqlengine.bind.postgres_values import as_array, jsonb, row_or, text_of
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.bind.time_patterns import date_format_pattern
 from sqlengine.parse.nodes import FunctionCall
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 else:
     _fits = Room("sqlengine.bind.fitting")
 
-__all__ = ["RULES", "column_or"]
+__all__ = ["RULES", "column_or", "row_or"]
 
 _Rule = Callable[[ExpressionRules, list[Expr], Span | None], Expr]
 _R = TypeRoot
@@ -192,10 +192,29 @@ def _slice(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr
     return scalar_call(binder, "ARRAY_SLICE", args, span)
 
 
+def _scale(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """SCALE(number): a number has the digits of its type."""
+    (value,) = args
+    digits = Literal(value.type.scale if value.type.root is _R.DECIMAL else 0, _INT)
+    known = Call("IS NOT NULL", (value,), _TRUTH, span=span)
+    return (
+        Case(((known, digits),), Literal(None, DataType(_R.INT)), DataType(_R.INT)) if value.type.nullable else digits
+    )
+
+
+def _array_fill(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """ARRAY_FILL(value, sizes), where the sizes may be written as `'{3}'`."""
+    value, sizes = args
+    written = as_array(sizes, array(DataType(_R.INT)), span)
+    return scalar_call(binder, "PG_ARRAY_FILL", [value, sizes if written is None else written], span)
+
+
 def _array_length(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     value, dimension = args
-    if not isinstance(dimension, Literal) or dimension.value != 1:
-        raise UnsupportedError("arrays have one dimension here", span=span, hint="ARRAY_LENGTH(a, 1)")
+    if not isinstance(dimension, Literal):
+        raise UnsupportedError("a dimension is written in the statement", span=span, hint="ARRAY_LENGTH(a, 1)")
+    if dimension.value != 1:
+        return Literal(None, DataType(_R.INT))
     count = scalar_call(binder, "CARDINALITY", [value], span)
     some = comparison(">", count, Literal(0, _INT), span)
     return Case(((some, count),), Literal(None, count.type.with_nullable(True)), count.type.with_nullable(True))
@@ -337,6 +356,11 @@ RULES: dict[str, _Rule] = {
     "PG_INSTANT": _instant,
     "PG_TEXT": text_of,
     "PG_SLICE": _slice,
+    "PG_ARRAY_FILL": _array_fill,
+    "PG_LENGTH": lambda binder, args, span: scalar_call(
+        binder, "PG_OCTET_LENGTH" if args[0].type.is_binary else "CHAR_LENGTH", args, span
+    ),
+    "PG_SCALE": _scale,
     "PG_ARRAY_LENGTH": _array_length,
     "PG_ARRAY_TO_STRING": _array_to_string,
     "PG_TO_CHAR": _to_char,

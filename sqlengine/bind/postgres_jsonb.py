@@ -37,7 +37,9 @@ def _jsonb_set(binder: ExpressionRules, args: list[Expr], span: Span | None) -> 
 
 
 def _build_object(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    if len(args) % 2 or not args:
+    if not args:
+        return scalar_call(binder, "PARSE_JSON", [Literal("{}", char(2).not_null())], span)
+    if len(args) % 2:
         raise TypeMismatchError(
             "JSONB_BUILD_OBJECT takes pairs of key and value",
             code="E1301",
@@ -92,7 +94,7 @@ def _path_text(binder: ExpressionRules, args: list[Expr], span: Span | None) -> 
 
 
 def _extract_path(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
-    value = args[0]
+    value = jsonb(binder, args[:1], span) if isinstance(args[0], Literal) else args[0]
     for step in args[1:]:
         value = scalar_call(binder, "PG_JSONB_STEP", [value, step], span)
     return value
@@ -108,6 +110,22 @@ def _of_texts(name: str) -> _Rule:
     def rule(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
         value, given = args
         return scalar_call(binder, name, [value, texts(given, span)], span)
+
+    return rule
+
+
+def _insert(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    """JSONB_INSERT(value, path, new, after): values and path may be written as texts."""
+    value, path, new, after = args
+    value, new = (jsonb(binder, [v], span) if isinstance(v, Literal) else v for v in (value, new))
+    return scalar_call(binder, "PG_JSONB_INSERT", [value, texts(path, span), new, after], span)
+
+
+def _all_texts(name: str) -> _Rule:
+    """A function of arrays of texts, which may be written as `'{a,b}'`."""
+
+    def rule(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+        return scalar_call(binder, name, [texts(a, span) for a in args], span)
 
     return rule
 
@@ -148,8 +166,18 @@ RULES: dict[str, _Rule] = {
     "PG_JSONB_WITHOUT_PATH": _of_texts("PG_JSONB_WITHOUT_PATH"),
     **{
         name: _of_jsonb(name)
-        for name in ("PG_JSONB_GET", "PG_JSONB_HAS", "PG_JSONB_TYPEOF", "PG_JSONB_ARRAY_LENGTH", "PG_JSONB_STRIP_NULLS")
+        for name in (
+            "PG_JSONB_GET",
+            "PG_JSONB_HAS",
+            "PG_JSONB_TYPEOF",
+            "PG_JSONB_ARRAY_LENGTH",
+            "PG_JSONB_STRIP_NULLS",
+            "PG_JSONB_PRETTY",
+        )
     },
+    "PG_JSONB_INSERT": _insert,
+    "PG_JSONB_OBJECT": _all_texts("PG_JSONB_OBJECT"),
+    "PG_JSONB_OBJECT_OF_TWO": _all_texts("PG_JSONB_OBJECT_OF_TWO"),
     "PG_JSONB_PATH_FINDS": _path_call("PG_JSONB_PATH_EXISTS", silent=True),
     "PG_JSONB_PATH_IS": _path_call("PG_JSONB_PATH_MATCH", silent=True),
     **{

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from runtime.core.errors import Span
-from runtime.core.types import STRING, VARIANT, DataType, TypeRoot, array
-from runtime.expr.nodes import Cast, Expr, Literal
+from runtime.core.errors import Span, UnsupportedError
+from runtime.core.types import STRING, VARIANT, DataType, RowField, TypeRoot, array
+from runtime.expr.nodes import Call, Cast, Expr, Literal
 from runtime.expr.nullability import cast_type
 from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.construct import written_array
 from sqlengine.bind.operators import scalar_call
 from sqlengine.bind.session import ExpressionRules
+from sqlengine.parse.nodes import FunctionCall
+from sqlengine.parse.spans import span_of
 
-__all__ = ["as_array", "jsonb", "jsonb_of", "text_of", "texts"]
+__all__ = ["as_array", "jsonb", "jsonb_of", "row_or", "text_of", "texts"]
 
 _R = TypeRoot
 _TRUTH = DataType(TypeRoot.BOOLEAN, nullable=False)
@@ -56,4 +58,39 @@ def jsonb(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
 def jsonb_of(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     """TO_JSONB: a value as jsonb, texts as strings."""
     (value,) = args
+    type_ = value.type
+    if type_.root is _R.ROW and isinstance(value, Call) and value.function == "ROW":
+        # ROW(..) without names has f1, f2, ..
+        fields = tuple(
+            RowField(f"f{i}" if f.name == f"EXPR${i - 1}" else f.name, f.type) for i, f in enumerate(type_.fields, 1)
+        )
+        value = value.with_(type=type_.with_(fields=fields))
     return value if value.type.root is _R.VARIANT else Cast(value, cast_type(value.type, VARIANT), span=span)
+
+
+def row_or(binder: ExpressionRules, tree: FunctionCall) -> Expr:
+    """A name as a column, or where there is none, as the rows of a relation. The second argument says whether the relation may
+    be on the side of a join that has no row.
+
+    Raises:
+        UnsupportedError: a row that may be missing, which is NULL there, and would be a row of NULLs here.
+    """
+    column, may_miss = tree.expressions
+    sources = binder.scope.sources
+    source = next((s for s in sources if s.name == column.name), None)
+    if source is None or any(s.find(column.name) for s in sources):
+        return binder.bind(column)
+    if bool(may_miss.this):
+        raise UnsupportedError(
+            f'the row "{column.name}" may be missing behind an outer join',
+            span=span_of(tree),
+            hint="make the row in a query within FROM: (SELECT row_to_json(t) AS j FROM t)",
+        )
+    span = span_of(tree)
+    if span is not None:
+        for shown in source.shown:
+            binder.mentions.setdefault(shown.id, span)
+    fields = tuple(RowField(c.name, c.type.materialized()) for c in source.shown)
+    return Call(
+        "ROW", tuple(c.ref() for c in source.shown), DataType(_R.ROW, fields=fields, nullable=False), span=span_of(tree)
+    )

@@ -51,6 +51,7 @@ _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
             library.postgres,
             library.postgres_numbers,
             library.postgres_texts,
+            library.postgres_bytes,
             library.postgres_arrays,
             library.jsonb,
             library.jsonb_path,

@@ -25,6 +25,7 @@ from runtime.expr.library import (
     math,
     postgres,
     postgres_arrays,
+    postgres_bytes,
     postgres_numbers,
     postgres_texts,
     randomness,
@@ -87,6 +88,7 @@ _FAMILIES: tuple[Sequence[AnyFunction], ...] = (
     postgres_numbers.FAMILY.functions,
     postgres_arrays.FAMILY.functions,
     postgres_texts.FAMILY.functions,
+    postgres_bytes.FAMILY.functions,
     aggregate.FUNCTIONS,
     window.FUNCTIONS,
 )

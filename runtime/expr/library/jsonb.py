@@ -8,6 +8,7 @@ Source: PostgreSQL 15, "JSON Functions and Operators".
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ else:
 __all__ = ["FAMILY", "shown_values"]
 
 FAMILY = Family("jsonb")
+_WHOLE = re.compile(r"\s*[-+]?\d{1,9}\s*", re.ASCII)
 _TEXTS = ArgumentType(
     "ARRAY<STRING>",
     lambda t: t.same_ignoring_nullability(array(STRING)),
@@ -272,6 +274,8 @@ def _without_path(value: str, path: list[str]) -> str:
     found = _read(value)
     if not isinstance(found, dict | list):
         raise _refused(value, "object and no array")
+    if not found:
+        return value
     holder: Any = found
     for place, name in enumerate(path):
         last = place == len(path) - 1
@@ -280,11 +284,11 @@ def _without_path(value: str, path: list[str]) -> str:
                 del holder[name]
             else:
                 holder = holder[name]
-        elif isinstance(holder, list) and name.lstrip("-").isdigit() and -len(holder) <= int(name) < len(holder):
+        elif isinstance(holder, list) and (at := _number_in(name, holder)) is not None:
             if last:
-                del holder[int(name)]
+                del holder[at]
             else:
-                holder = holder[int(name)]
+                holder = holder[at]
         else:
             break
     return _write(found)
@@ -299,8 +303,8 @@ def _with_value(value: str, path: list[str], new: str, create: bool) -> str:
         last = place == len(path) - 1
         if isinstance(holder, dict):
             key: Any = name if name in holder or (last and create) else None
-        elif isinstance(holder, list) and name.lstrip("-").isdigit():
-            key = _place(holder, int(name), [_read(new)] if last and create else [])
+        elif isinstance(holder, list) and (at := _whole(name)) is not None:
+            key = _place(holder, at, [_read(new)] if last and create else [])
         else:
             key = None
         if key is None:
@@ -319,6 +323,68 @@ def _place(holder: list[Any], place: int, added: list[Any]) -> int | None:
     at = 0 if place < 0 else len(holder)
     holder[at:at] = added
     return None
+
+
+def _with_added(value: str, path: list[str], new: str, after: bool) -> str:
+    found = _read(value)
+    if not isinstance(found, dict | list):
+        raise _refused(value, "object and no array")
+    holder: Any = found
+    for name in path[:-1]:
+        if isinstance(holder, dict) and name in holder:
+            holder = holder[name]
+        elif isinstance(holder, list) and (place := _number_in(name, holder)) is not None:
+            holder = holder[place]
+        else:
+            return _write(found)
+    name = path[-1] if path else ""
+    if isinstance(holder, dict):
+        if name in holder:
+            raise ExpressionError(
+                f'there is a key "{name[:60]}" already', code="E2029", hint="JSONB_SET replaces the value of a key"
+            )
+        holder[name] = _read(new)
+    elif isinstance(holder, list) and (at := _whole(name)) is not None:
+        at = max(len(holder) + at, -1) if at < 0 else min(at, len(holder))
+        holder.insert(max(at + after if at < len(holder) else at, 0), _read(new))
+    return _write(found)
+
+
+def _number_in(name: str, holder: list[Any]) -> int | None:
+    """The place in an array that a step of a path names; None for one that it has not."""
+    place = _whole(name)
+    return place if place is not None and -len(holder) <= place < len(holder) else None
+
+
+def _whole(name: str) -> int | None:
+    return int(name) if _WHOLE.fullmatch(name) else None
+
+
+def _pretty(value: Any, level: int = 0) -> str:
+    """On lines of their own, each level four blanks further in."""
+    margin, inner = "    " * level, "    " * (level + 1)
+    if isinstance(value, list):
+        parts = [f"{inner}{_pretty(v, level + 1)}" for v in value]
+        return "[\n" + ",\n".join(parts) + ("\n" if parts else "") + f"{margin}]"
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
+        parts = [f"{inner}{_write(str(key))}: {_pretty(value[key], level + 1)}" for key in keys]
+        return "{\n" + ",\n".join(parts) + ("\n" if parts else "") + f"{margin}}}"
+    return _write(value)
+
+
+def _object_of(texts: list[str | None]) -> str:
+    if len(texts) % 2:
+        raise ExpressionError("a key has no value", code="E2029", hint="keys and values stand in turn")
+    return _object_of_two(texts[::2], texts[1::2])
+
+
+def _object_of_two(keys: list[str | None], values: list[str | None]) -> str:
+    if len(keys) != len(values):
+        raise ExpressionError("there are not as many keys as values", code="E2029", hint="give a value for each key")
+    if None in keys:
+        raise ExpressionError("a key is NULL", code="E2029", hint="leave it out, or give it a name")
+    return _write(dict(zip(keys, values, strict=True)))
 
 
 def _stripped(value: Any) -> Any:
@@ -399,4 +465,24 @@ _of_values(
 )  # fmt: skip
 _of_values(
     "PG_JSONB_SHOWN", [VARIANT_], STRING, "The value as PostgreSQL writes it.", lambda value: _shown(_read(value))
+)
+_of_values(
+    "PG_JSONB_INSERT",
+    [VARIANT_, _TEXTS, VARIANT_, BOOLEAN_],
+    VARIANT,
+    "JSONB_INSERT: the value with a new element before, or with TRUE behind, the one that the path leads to, or a new member.",
+    _with_added,
+)
+_of_values(
+    "PG_JSONB_PRETTY",
+    [VARIANT_],
+    STRING,
+    "The value on lines, each level further in.",
+    lambda value: _pretty(_read(value)),
+)
+_of_values(
+    "PG_JSONB_OBJECT", [_TEXTS], VARIANT, "The object of keys and values in turn; values are strings.", _object_of
+)
+_of_values(
+    "PG_JSONB_OBJECT_OF_TWO", [_TEXTS, _TEXTS], VARIANT, "The object of keys and of as many values.", _object_of_two
 )

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
 from runtime.core.types import INT, DataType, RowField, TypeRoot, array
-from runtime.expr.columns import combine_valid, numbers, validity
+from runtime.expr.columns import combine_valid, from_numpy, numbers, validity
 from runtime.expr.function import CallTypes, EvalContext, Nulls
 from runtime.expr.library.declare import ARRAY_, BOOLEAN_, INTEGER, Family, same
 from runtime.expr.lists import built, by_row, item_codes, kept, parts_of
@@ -160,3 +160,74 @@ def subscripts(context: EvalContext, length: int, given: pa.Array, dimension: pa
     if known is not None:
         places, lengths = places[known[rows]], np.where(known, lengths, 0)
     return built(pa.array(places), lengths, known, context.result_type.arrow)
+
+
+_MOST, _MOST_BYTES = 10_000_000, 1 << 28
+"""How many elements, and of how many bytes, ARRAY_FILL makes for all rows at once."""
+
+
+def _filled(types: CallTypes) -> _Typed | None:
+    if len(types) != 2 or types[1].root is not _R.ARRAY or not types[1].children[0].is_integer:
+        return None
+    element = types[0].materialized().with_nullable(True)
+    return tuple(types), array(element).with_nullable(types[1].nullable)
+
+
+@FAMILY.special(
+    "PG_ARRAY_FILL",
+    _filled,
+    "An array with a value as often as the one element of the second array says.",
+    form=("ANY", "ARRAY<INT>"),
+    nulls=Nulls.RULE,
+    can_fail=True,
+    syntax="PG_ARRAY_FILL(value, ARRAY[count])",
+)
+@by_row
+def array_fill(context: EvalContext, length: int, value: pa.Array, sizes: pa.Array) -> pa.Array:
+    parts = parts_of(sizes)
+    known = np.ones(length, np.bool_) if parts.valid is None else parts.valid
+    if (known & (parts.lengths != 1)).any():
+        raise ExpressionError(
+            "an array has one dimension here", code="E2029", hint="ARRAY_FILL(value, ARRAY[count]) has one"
+        )
+    counts = np.zeros(length, np.int64)
+    counts[parts.parents()] = sizes.values.take(pa.array(parts.rows)).fill_null(-1).to_numpy(zero_copy_only=False)
+    if (counts < 0).any():
+        raise ExpressionError("a size of an array is NULL or negative", code="E2029", hint="from 0 on")
+    total = int(np.minimum(counts, _MOST + 1).sum())
+    if total > _MOST or total * max(value.nbytes // max(len(value), 1), 1) > _MOST_BYTES:
+        raise ExpressionError(
+            f"ARRAY_FILL would make {max(int(counts.max()), total):,} elements, and {_MOST:,} of {_MOST_BYTES >> 20} MB are the most",
+            code="E2029",
+            hint="give a smaller size",
+        )
+    items = value.take(pa.array(np.repeat(np.arange(length), counts)))
+    return built(items.cast(context.result_type.children[0].arrow), counts, parts.valid, context.result_type.arrow)
+
+
+def _sorted_places(types: CallTypes) -> _Typed | None:
+    if len(types) != 2 or types[1].root is not _R.ARRAY:
+        return None
+    met = common_type([types[0], types[1].children[0]])
+    if met is None or met.is_unordered:
+        return None
+    wanted = (met.with_nullable(types[0].nullable), array(met.with_nullable(True)).with_nullable(types[1].nullable))
+    return wanted, INT.with_nullable(types[0].nullable or types[1].nullable)
+
+
+@FAMILY.special(
+    "PG_WIDTH_BUCKET",
+    _sorted_places,
+    "How many of the bounds in an array, which are in order, are not greater than a value.",
+    form=("ANY", "ARRAY"),
+    nulls=Nulls.RULE,
+    syntax="PG_WIDTH_BUCKET(value, bounds)",
+)
+@by_row
+def width_bucket(context: EvalContext, length: int, value: pa.Array, bounds: pa.Array) -> pa.Array:
+    parts = parts_of(bounds)
+    parents = parts.parents()
+    below = pc.less_equal(bounds.values.take(pa.array(parts.rows)), value.take(pa.array(parents)))
+    chosen = pc.fill_null(below, False).to_numpy(zero_copy_only=False)
+    counts = np.bincount(parents[chosen], minlength=length).astype(np.int32)
+    return from_numpy(counts, combine_valid(parts.valid, validity(value)), pa.int32())

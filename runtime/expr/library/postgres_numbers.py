@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
-from runtime.core.types import DOUBLE, INT, TypeRoot, decimal
+from runtime.core.types import DOUBLE, INT, STRING, TypeRoot, decimal
 from runtime.expr.columns import as_array, combine_valid, from_numpy, numbers
 from runtime.expr.digits import as_decimal
 from runtime.expr.distinct import map_distinct, per_constant
@@ -227,3 +227,129 @@ def _within(name: str, document: str, compute: Callable[..., Any], least: float,
 _within("PG_ASINH", "The inverse hyperbolic sine.", np.arcsinh, -math.inf, math.inf)
 _within("PG_ACOSH", "The inverse hyperbolic cosine.", np.arccosh, 1, math.inf)
 _within("PG_ATANH", "The inverse hyperbolic tangent.", np.arctanh, -1, 1)
+
+
+@FAMILY.scalar("PG_TO_HEX", [INTEGER], STRING, "The hexadecimal digits of an integer; of a negative one, of its bits.")
+def to_hex(context: EvalContext, value: Value) -> Value:
+    mask = (1 << (64 if context.arg_types[0].root is TypeRoot.BIGINT else 32)) - 1
+    given = value if isinstance(value, pa.Scalar) else as_array(value, context.num_rows)
+    return map_distinct(lambda number: f"{number & mask:x}", [given], pa.string(), context.num_rows)
+
+
+# Angles in degrees, exact where the result is: sind(30) is 0.5
+
+
+def _sin_to_30(x: np.ndarray) -> np.ndarray:
+    return np.sin(np.radians(x)) / math.sin(math.radians(30.0)) / 2.0
+
+
+def _cos_to_60(x: np.ndarray) -> np.ndarray:
+    return 1.0 - (1.0 - np.cos(np.radians(x))) / (1.0 - math.cos(math.radians(60.0))) / 2.0
+
+
+def _sin_to_90(x: np.ndarray) -> np.ndarray:
+    return np.where(x <= 30.0, _sin_to_30(x), _cos_to_60(90.0 - x))
+
+
+def _cos_to_90(x: np.ndarray) -> np.ndarray:
+    return np.where(x <= 60.0, _cos_to_60(x), _sin_to_30(90.0 - x))
+
+
+def _folded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The angle from 0 to 90 with the same sine and cosine but for their signs, and those of both."""
+    sign = np.where(x < 0, -1.0, 1.0)
+    x = np.fmod(np.abs(x), 360.0)
+    over = x > 180.0
+    x, sine = np.where(over, 360.0 - x, x), np.where(over, -sign, sign)
+    obtuse = x > 90.0
+    return np.where(obtuse, 180.0 - x, x), sine, np.where(obtuse, -1.0, 1.0)
+
+
+def _sind(x: np.ndarray) -> np.ndarray:
+    angle, sine, _ = _folded(x)
+    return sine * _sin_to_90(angle)
+
+
+def _cosd(x: np.ndarray) -> np.ndarray:
+    angle, _, cosine = _folded(x)
+    return cosine * _cos_to_90(angle)
+
+
+_45 = np.array(45.0)
+
+
+def _tand(x: np.ndarray) -> np.ndarray:
+    angle, sine, cosine = _folded(x)
+    found = sine * cosine * _sin_to_90(angle) / _cos_to_90(angle) / (_sin_to_90(_45) / _cos_to_90(_45))
+    return np.where(found == 0.0, 0.0, found)
+
+
+def _cotd(x: np.ndarray) -> np.ndarray:
+    angle, sine, cosine = _folded(x)
+    found = sine * cosine * _cos_to_90(angle) / _sin_to_90(angle) / (_cos_to_90(_45) / _sin_to_90(_45))
+    return np.where(found == 0.0, 0.0, found)
+
+
+def _asin_to_90(x: np.ndarray) -> np.ndarray:
+    low = np.arcsin(x) / math.asin(0.5) * 30.0
+    return np.where(x <= 0.5, low, 90.0 - np.arccos(x) / math.acos(0.5) * 60.0)
+
+
+def _acos_to_90(x: np.ndarray) -> np.ndarray:
+    low = 90.0 - np.arcsin(x) / math.asin(0.5) * 30.0
+    return np.where(x <= 0.5, low, np.arccos(x) / math.acos(0.5) * 60.0)
+
+
+def _asind(x: np.ndarray) -> np.ndarray:
+    return np.where(x >= 0.0, _asin_to_90(np.abs(x)), -_asin_to_90(np.abs(x)))
+
+
+def _acosd(x: np.ndarray) -> np.ndarray:
+    return np.where(x >= 0.0, _acos_to_90(np.abs(x)), 90.0 + _asin_to_90(np.abs(x)))
+
+
+def _atand(x: np.ndarray) -> np.ndarray:
+    return np.arctan(x) / math.atan(1.0) * 45.0
+
+
+def _of_degrees(
+    name: str, document: str, compute: Callable[..., np.ndarray], wrong: Callable[[np.ndarray], Any]
+) -> None:
+    """Declares a function of one number; `wrong` tells those that it does not take."""
+
+    @FAMILY.scalar(f"PG_{name}", [DOUBLE_], DOUBLE, document, can_fail=True)
+    def evaluate(context: EvalContext, value: Value) -> Value:
+        given, valid = numbers(value, context.num_rows)
+        given = np.asarray(given, np.float64)
+        refused = wrong(given) if valid is None else wrong(given) & valid
+        if np.any(refused):
+            raise ExpressionError(
+                f"{name} does not take {np.broadcast_to(given, refused.shape)[refused].flat[0]}",
+                code="E2104",
+                hint="it is out of its range",
+            )
+        with np.errstate(all="ignore"):
+            found = compute(given)
+        return from_numpy(found, valid, pa.float64(), context.num_rows)
+
+
+for _name, _document, _compute in (
+    ("SIND", "The sine of an angle in degrees.", _sind),
+    ("COSD", "The cosine of an angle in degrees.", _cosd),
+    ("TAND", "The tangent of an angle in degrees.", _tand),
+    ("COTD", "The cotangent of an angle in degrees.", _cotd),
+):
+    _of_degrees(_name, _document, _compute, np.isinf)
+for _name, _document, _compute in (
+    ("ASIND", "The angle in degrees with this sine.", _asind),
+    ("ACOSD", "The angle in degrees with this cosine.", _acosd),
+):
+    _of_degrees(_name, _document, _compute, lambda x: np.abs(x) > 1.0)
+_of_degrees("ATAND", "The angle in degrees with this tangent.", _atand, lambda x: np.zeros(np.shape(x), np.bool_))
+
+
+@FAMILY.scalar("PG_ATAN2D", [DOUBLE_, DOUBLE_], DOUBLE, "The angle in degrees of the point (x, y), given y and x.")
+def atan2d(context: EvalContext, y: Value, x: Value) -> Value:
+    (above, valid), (right, valid_right) = numbers(y, context.num_rows), numbers(x, context.num_rows)
+    found = np.arctan2(np.asarray(above, np.float64), np.asarray(right, np.float64)) / math.atan(1.0) * 45.0
+    return from_numpy(found, combine_valid(valid, valid_right), pa.float64(), context.num_rows)

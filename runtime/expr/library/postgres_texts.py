@@ -18,12 +18,14 @@ from runtime.core.types import BOOLEAN, INT, STRING, array
 from runtime.expr.columns import as_array
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import EvalContext, Nulls, Value
-from runtime.expr.library.declare import CHARACTER, INTEGER, Family
+from runtime.expr.library.declare import BOOLEAN_, CHARACTER, INTEGER, Family
 
 if TYPE_CHECKING:
     import runtime.expr.postgres_regex as _regex
+    import runtime.expr.sql_texts as _sql
 else:
     _regex = Room("runtime.expr.postgres_regex")
+    _sql = Room("runtime.expr.sql_texts")
 
 __all__ = ["FAMILY"]
 
@@ -57,7 +59,7 @@ def _parts(match: re.Match[str]) -> list[str | None]:
 def _match(text: str, pattern: str, flags: str) -> list[str | None] | None:
     if "g" in flags:
         raise ExpressionError(
-            "REGEXP_MATCH takes no flag 'g'", code="E2001", hint="REGEXP_MATCHES gives a row for each match"
+            "REGEXP_MATCH takes no flag 'g'", code="E2029", hint="REGEXP_MATCHES gives a row for each match"
         )
     found = _regex.postgres_regex(pattern, flags).search(text)
     return None if found is None else _parts(found)
@@ -77,7 +79,7 @@ def _first(matches: Any) -> list[re.Match[str]]:
 def _split(text: str, pattern: str, flags: str) -> list[str]:
     """The text between the matches; an empty match splits behind each character, not at the ends."""
     if "g" in flags:
-        raise ExpressionError("REGEXP_SPLIT_TO_ARRAY and _TO_TABLE take no flag 'g'", code="E2001", hint="leave it out")
+        raise ExpressionError("REGEXP_SPLIT_TO_ARRAY and _TO_TABLE take no flag 'g'", code="E2029", hint="leave it out")
     parts: list[str] = []
     at = 0
     for match in _regex.postgres_regex(pattern, flags).finditer(text):
@@ -91,7 +93,7 @@ def _split(text: str, pattern: str, flags: str) -> list[str]:
 def _from(text: str, start: int) -> int:
     if start < 1:
         raise ExpressionError(
-            f"a search begins at 1 or later, not at {start}", code="E2001", hint="1 is the first character"
+            f"a search begins at 1 or later, not at {start}", code="E2029", hint="1 is the first character"
         )
     return start - 1
 
@@ -104,14 +106,14 @@ def _count(text: str, pattern: str, start: int, flags: str) -> int:
 
 def _no_global(flags: str, name: str) -> None:
     if "g" in flags:
-        raise ExpressionError(f"{name} takes no flag 'g'", code="E2001", hint="leave it out")
+        raise ExpressionError(f"{name} takes no flag 'g'", code="E2029", hint="leave it out")
 
 
 def _nth(text: str, pattern: str, start: int, number: int, flags: str) -> re.Match[str] | None:
     at = _from(text, start)
     if number < 1:
         raise ExpressionError(
-            f"matches are counted from 1, not from {number}", code="E2001", hint="1 is the first match"
+            f"matches are counted from 1, not from {number}", code="E2029", hint="1 is the first match"
         )
     if at > len(text):
         return None
@@ -125,7 +127,7 @@ def _instr(text: str, pattern: str, start: int, number: int, end: int, flags: st
     _no_global(flags, "REGEXP_INSTR")
     if end not in (0, 1):
         raise ExpressionError(
-            f"the end option is 0 or 1, not {end}", code="E2001", hint="1 is the place behind the match"
+            f"the end option is 0 or 1, not {end}", code="E2029", hint="1 is the place behind the match"
         )
     found = _nth(text, pattern, start, number, flags)
     span = (-1, -1) if found is None or not 0 <= group <= found.re.groups else found.span(group)
@@ -151,7 +153,7 @@ def _replaced(text: str, pattern: str, new: str, start: int, number: int, flags:
     regex = _regex.postgres_regex(pattern, flags)
     at = _from(text, start)
     if number < 0:
-        raise ExpressionError(f"matches are counted from 1, not from {number}", code="E2001", hint="0 is all of them")
+        raise ExpressionError(f"matches are counted from 1, not from {number}", code="E2029", hint="0 is all of them")
 
     def filled(match: re.Match[str]) -> str:
         def part(place: re.Match[str]) -> str:
@@ -164,6 +166,8 @@ def _replaced(text: str, pattern: str, new: str, start: int, number: int, flags:
 
         return _PLACE.sub(part, new)
 
+    if at > len(text):
+        return text
     parts = [text[:at]]
     for place, match in enumerate(regex.finditer(text, at), 1):
         if number in (0, place):
@@ -229,3 +233,48 @@ _of_values(
     _pieces,
     sees_nulls=True,
 )
+
+
+# Texts of SQL
+
+_of_values(
+    "PG_QUOTE_IDENT",
+    [_T],
+    STRING,
+    "A name as statements write it.",
+    lambda text: _sql.identifier(text),
+)
+_of_values("PG_QUOTE_LITERAL", [_T], STRING, "A text as statements write it.", lambda text: _sql.literal(text))
+_of_values(
+    "PG_QUOTE_NULLABLE", [_T], STRING, "The same, and NULL for NULL.", lambda text: _sql.nullable(text), sees_nulls=True
+)
+_of_values("PG_UNISTR", [_T], STRING, "The text with its Unicode escapes read.", lambda text: _sql.unistr(text))
+_of_values(
+    "PG_NORMALIZE",
+    [_T, _T],
+    STRING,
+    "The text in NFC, NFD, NFKC or NFKD.",
+    lambda text, form: _sql.normalized(text, form),
+)
+_of_values(
+    "PG_PARSE_IDENT",
+    [_T, BOOLEAN_],
+    _TEXTS,
+    "The parts of a qualified name.",
+    lambda text, strict: _sql.names(text, strict),
+)
+
+
+@FAMILY.scalar(
+    "PG_FORMAT",
+    [_T],
+    STRING,
+    "A form with texts in the places of %s, names of %I, and literals of %L.",
+    also=[([_T, _T], STRING)],
+    variadic=True,
+    nulls=Nulls.MAYBE,
+    can_fail=True,
+)
+def format_text(context: EvalContext, *values: Value) -> Value:
+    given = [v if isinstance(v, pa.Scalar) else as_array(v, context.num_rows) for v in values]
+    return map_distinct(_sql.formatted, given, pa.string(), context.num_rows, sees_nulls=True)

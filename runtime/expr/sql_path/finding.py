@@ -134,21 +134,24 @@ class _Finder:
 
     # Accessors
 
+    def _refuses(self, step: Step) -> bool:
+        return self._strict and not step.loose
+
     def _member(self, step: Step, at: _Place) -> Iterator[Any]:
         for item in self._unwrapped(step.parts[0], at):
             if isinstance(item, dict):
                 if step.value in item:
                     yield item[step.value]
-                elif self._strict:
+                elif self._refuses(step):
                     raise _refused(f'an object has no key "{step.value}"')
-            elif self._strict:
+            elif self._refuses(step):
                 raise _refused(f"only an object has a member: .{step.value}")
 
     def _any_member(self, step: Step, at: _Place) -> Iterator[Any]:
         for item in self._unwrapped(step.parts[0], at):
             if isinstance(item, dict):
                 yield from item.values()
-            elif self._strict:
+            elif self._refuses(step):
                 raise _refused("only an object has members: .*")
 
     def _deep(self, step: Step, at: _Place) -> Iterator[Any]:
@@ -171,21 +174,23 @@ class _Finder:
             self.passed()
             if isinstance(item, list):
                 yield from item
-            elif self._strict:
+            elif self._refuses(step):
                 raise _refused("only an array has elements: [*]")
-            else:
+            elif not self._strict:
                 yield item
 
     def _subscripts(self, step: Step, at: _Place) -> Iterator[Any]:
         for item in self.find(step.parts[0], at):
             if not isinstance(item, list):
-                if self._strict:
+                if self._refuses(step):
                     raise _refused("only an array has elements: [n]")
+                if self._strict:
+                    continue
                 item = [item]
             inside = _Place(at.current, len(item))
             for bounds in step.parts[1:]:
                 first, last = (self._place(part, inside) for part in (bounds.parts[0], bounds.parts[-1]))
-                if self._strict and (first < 0 or first > last or last >= len(item)):
+                if self._refuses(step) and (first < 0 or first > last or last >= len(item)):
                     raise _refused(
                         f"an array of {len(item)} has no element {first if first < 0 or first > last else last}"
                     )
@@ -210,7 +215,7 @@ class _Finder:
                 yield from map(_type, self.find(step.parts[0], at))
             case "size":
                 for item in self.find(step.parts[0], at):
-                    if self._strict and not isinstance(item, list):
+                    if self._refuses(step) and not isinstance(item, list):
                         raise _refused(".size() is of an array")
                     yield Decimal(len(item) if isinstance(item, list) else 1)
             case "keyvalue":

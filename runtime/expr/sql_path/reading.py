@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path as File
 from typing import Any
@@ -20,17 +20,20 @@ __all__ = ["Path", "Step", "read_path"]
 
 _LONGEST = 20_000
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|x([0-9a-fA-F]{2})|(v)|(')|u[0-9a-fA-F]{4}|.)", re.DOTALL)
-METHODS = ("type", "size", "double", "ceiling", "floor", "abs", "keyvalue")
+_METHODS = ("type", "size", "double", "ceiling", "floor", "abs", "keyvalue")
+_ACCESSORS = frozenset(("member", "any_member", "deep", "elements", "subscripts", "filter", "method"))
 _TRUTHS = frozenset(("or_", "and_", "not_", "comparison", "starts", "regex", "unknown", "exists"))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of a path: `kind` is the rule of the grammar, `parts` what it works on, `value` what it says itself."""
+    """A part of a path: `kind` is the rule of the grammar, `parts` what it works on, `value` what it says itself. `loose`: behind
+    `.**`, where also in strict mode what is not there is nothing."""
 
     kind: str
     parts: tuple[Step, ...] = ()
     value: Any = None
+    loose: bool = False
 
     @property
     def is_truth(self) -> bool:
@@ -113,7 +116,7 @@ class _Reader(Transformer[Token, Any]):
                 levels = tuple(s.value for s in steps[1:])
                 return Step(kind, steps[:1], levels)
             case "method":
-                if words[0] not in METHODS:
+                if words[0] not in _METHODS:
                     raise _wrong(f"a path has no method .{words[0]}()")
             case "filter" if not steps[1].is_truth:
                 raise _wrong("a filter ?(..) holds a truth")
@@ -151,7 +154,15 @@ def read_path(text: str) -> Path:
     except (LarkError, RecursionError, ValueError):
         raise _wrong(f"'{text[:60]}' is no path of SQL/JSON") from None
     _check(path.step, 0, False)
-    return path
+    return replace(path, step=_loosened(path.step, False))
+
+
+def _loosened(step: Step, loose: bool) -> Step:
+    if step.kind in _ACCESSORS:
+        target = _loosened(step.parts[0], loose)
+        loose = loose or target.loose or target.kind == "deep"
+        return replace(step, parts=(target, *(_loosened(p, loose) for p in step.parts[1:])), loose=loose)
+    return replace(step, parts=tuple(_loosened(part, loose) for part in step.parts), loose=loose)
 
 
 def _check(step: Step, filters: int, subscript: bool) -> None:

@@ -33,6 +33,8 @@ _OF_TYPE = frozenset(
      "BOOL", "BOOLEAN", "TEXT", "VARCHAR", "JSON", "JSONB", "BYTEA", "TIMESTAMPTZ", "TIMESTAMP", "UUID")
 )  # fmt: skip
 """Types that may stand before a text in quotes, as in `jsonb '{}'`."""
+_OF_ROWS = frozenset(("ROW_TO_JSON", "TO_JSON", "TO_JSONB", "JSON_AGG", "JSONB_AGG"))
+"""Functions that take the rows of a relation by its name."""
 _BIGINT = "9223372036854775808"
 """Behind a minus sign it is a bigint, too."""
 HEADER = "-- dialect: postgres\n"
@@ -223,7 +225,9 @@ class PostgresGrammar(PostgresRelations):
 
     def _cast(self, value: exp.Expr, start: Token) -> exp.Expr:
         """The value as the type that stands here."""
-        spec = self.type_spec()
+        return self.cast_to(value, self.type_spec(), start)
+
+    def cast_to(self, value: exp.Expr, spec: TypeSpec, start: Token) -> exp.Expr:
         target = spec.data_type
         name, weak = cast_name(value, spec)
         literal = isinstance(value, exp.Literal) and value.is_string
@@ -331,6 +335,8 @@ class PostgresGrammar(PostgresRelations):
         if over and inner.name.upper() in ("FIRST_VALUE", "LAST_VALUE") and isinstance(above, exp.Window):
             above.set("this", self.place(exp.RespectNulls(this=inner), start))
             return tree
+        if inner.name.upper() in _OF_ROWS and len(inner.expressions) == 1:
+            inner.set("expressions", [_row_or_column(inner.expressions[0])])
         made = self._json_aggregate(tree, inner, start)
         if made is not None:
             return named(made, shown)
@@ -406,6 +412,15 @@ class PostgresGrammar(PostgresRelations):
             text, at = text + self.text[at : token.start] + shown, token.end
         tree.set("this", text)
         return tree
+
+
+def _row_or_column(value: exp.Expr) -> exp.Expr:
+    """A name that may be that of a relation; whether that may lack a row is known at the end of the SELECT."""
+    if not isinstance(value, exp.Column) or len(value.parts) != 1 or isinstance(value.this, exp.Star):
+        return value
+    made = FunctionCall(this="PG_ROW_OR", expressions=[value.copy(), exp.Boolean(this=False)])
+    made.meta.update(value.meta)
+    return made
 
 
 def _written(tree: exp.Expr) -> str:

@@ -8,7 +8,6 @@ Source: PostgreSQL 15's documentation, "Functions and Operators".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -16,8 +15,9 @@ from sqlglot import exp
 
 from runtime.core.errors import UnsupportedError
 from sqlengine.parse.interval_texts import amount_of
-from sqlengine.parse.nodes import FunctionCall, IntervalLiteral
+from sqlengine.parse.nodes import FunctionCall, IntervalLiteral, NamedArg
 from sqlengine.parse.postgres.templates import filled
+from sqlengine.parse.postgres.text_meanings import TEXTS
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.statements import parse_expression
 
@@ -38,6 +38,8 @@ RENAMED = {
     "JSONB_TYPEOF": "PG_JSONB_TYPEOF", "JSON_TYPEOF": "PG_JSONB_TYPEOF",
     "JSONB_ARRAY_LENGTH": "PG_JSONB_ARRAY_LENGTH", "JSON_ARRAY_LENGTH": "PG_JSONB_ARRAY_LENGTH",
     "JSONB_STRIP_NULLS": "PG_JSONB_STRIP_NULLS",
+    **dict.fromkeys(("ROW_TO_JSON", "ARRAY_TO_JSON"), "PG_JSONB_OF"), "JSONB_PRETTY": "PG_JSONB_PRETTY",
+    **{name: f"PG_{name}" for name in ("SIND", "COSD", "TAND", "COTD", "ASIND", "ACOSD", "ATAND", "ATAN2D")},
     "JSONB_PATH_QUERY_ARRAY": "PG_JSONB_PATH_ARRAY", "JSONB_PATH_QUERY_FIRST": "PG_JSONB_PATH_FIRST",
     "JSONB_PATH_EXISTS": "PG_JSONB_PATH_EXISTS", "JSONB_PATH_MATCH": "PG_JSONB_PATH_MATCH",
     "CONCAT": "PG_CONCAT_ALL",
@@ -47,35 +49,9 @@ RENAMED = {
 }  # fmt: skip
 """The same arguments under a name whose types, or whose NULLs, are PostgreSQL's."""
 
-_QUOTED = "COALESCE(CONCAT('''', REPLACE($1, '''', ''''''), ''''), 'NULL')"
-
 AS_EXPRESSIONS = {
     ("LOG", 1): "LOG10($1)",
-    ("STRING_TO_ARRAY", 2): "PG_STRING_TO_ARRAY($1, $2, CAST(NULL AS STRING))",
-    ("STRING_TO_ARRAY", 3): "PG_STRING_TO_ARRAY($1, $2, $3)",
-    ("REGEXP_MATCH", 2): "PG_REGEXP_MATCH($1, $2, '')",
-    ("REGEXP_MATCH", 3): "PG_REGEXP_MATCH($1, $2, $3)",
-    ("REGEXP_SPLIT_TO_ARRAY", 2): "PG_REGEXP_SPLIT($1, $2, '')",
-    ("REGEXP_SPLIT_TO_ARRAY", 3): "PG_REGEXP_SPLIT($1, $2, $3)",
-    ("REGEXP_COUNT", 2): "PG_REGEXP_COUNT($1, $2, 1, '')",
-    ("REGEXP_COUNT", 3): "PG_REGEXP_COUNT($1, $2, $3, '')",
-    ("REGEXP_COUNT", 4): "PG_REGEXP_COUNT($1, $2, $3, $4)",
-    ("REGEXP_INSTR", 2): "PG_REGEXP_INSTR($1, $2, 1, 1, 0, '', 0)",
-    ("REGEXP_INSTR", 3): "PG_REGEXP_INSTR($1, $2, $3, 1, 0, '', 0)",
-    ("REGEXP_INSTR", 4): "PG_REGEXP_INSTR($1, $2, $3, $4, 0, '', 0)",
-    ("REGEXP_INSTR", 5): "PG_REGEXP_INSTR($1, $2, $3, $4, $5, '', 0)",
-    ("REGEXP_INSTR", 6): "PG_REGEXP_INSTR($1, $2, $3, $4, $5, $6, 0)",
-    ("REGEXP_INSTR", 7): "PG_REGEXP_INSTR($1, $2, $3, $4, $5, $6, $7)",
-    ("REGEXP_SUBSTR", 2): "PG_REGEXP_SUBSTR($1, $2, 1, 1, '', 0)",
-    ("REGEXP_SUBSTR", 3): "PG_REGEXP_SUBSTR($1, $2, $3, 1, '', 0)",
-    ("REGEXP_SUBSTR", 4): "PG_REGEXP_SUBSTR($1, $2, $3, $4, '', 0)",
-    ("REGEXP_SUBSTR", 5): "PG_REGEXP_SUBSTR($1, $2, $3, $4, $5, 0)",
-    ("REGEXP_SUBSTR", 6): "PG_REGEXP_SUBSTR($1, $2, $3, $4, $5, $6)",
-    ("REGEXP_LIKE", 2): "PG_REGEXP_LIKE($1, $2, '')",
-    ("REGEXP_LIKE", 3): "PG_REGEXP_LIKE($1, $2, $3)",
-    ("REGEXP_REPLACE", 3): "PG_REGEXP_REPLACE($1, $2, $3, '')",
-    ("REGEXP_REPLACE", 5): "PG_REGEXP_REPLACE_NTH($1, $2, $3, $4, $5, '')",
-    ("REGEXP_REPLACE", 6): "PG_REGEXP_REPLACE_NTH($1, $2, $3, $4, $5, $6)",
+    **TEXTS,
     ("JSONB_SET", 3): "PG_JSONB_SET($1, $2, $3, TRUE)",
     ("JSONB_SET", 4): "PG_JSONB_SET($1, $2, $3, $4)",
     ("TIMEZONE", 2): "PG_AT_TIME_ZONE($2, $1)",
@@ -93,12 +69,22 @@ AS_EXPRESSIONS = {
     ("REPLACE", 3): "CASE WHEN $2 = '' THEN $1 ELSE REPLACE($1, $2, $3) END",
     ("SPLIT_PART", 3): "CASE WHEN $1 IS NOT NULL THEN COALESCE(SPLIT_INDEX($1, $2, "
     "CASE WHEN $3 < 0 THEN CARDINALITY(SPLIT($1, $2)) + $3 ELSE $3 - 1 END), '') END",
-    ("WIDTH_BUCKET", 4): "CASE WHEN $1 < $2 THEN 0 WHEN $1 >= $3 THEN $4 + 1 "
-    "ELSE CAST(FLOOR(($1 - $2) * $4 / ($3 - $2)) AS INT) + 1 END",
-    ("BIT_LENGTH", 1): "CHAR_LENGTH(HEX($1)) * 4",
+    ("WIDTH_BUCKET", 2): "PG_WIDTH_BUCKET($1, $2)",
+    ("WIDTH_BUCKET", 4): "CASE WHEN $2 <= $3 THEN CASE WHEN $1 < $2 THEN 0 WHEN $1 >= $3 THEN $4 + 1 "
+    "ELSE CAST(FLOOR(($1 - $2) * $4 / ($3 - $2)) AS INT) + 1 END "
+    "ELSE CASE WHEN $1 > $2 THEN 0 WHEN $1 <= $3 THEN $4 + 1 ELSE CAST(FLOOR(($2 - $1) * $4 / ($2 - $3)) AS INT) + 1 END END",
+    ("ARRAY_FILL", 2): "PG_ARRAY_FILL($1, $2)",
+    ("TRIM_SCALE", 1): "$1",
+    ("SCALE", 1): "PG_SCALE($1)",
+    ("JUSTIFY_HOURS", 1): "$1",
+    ("JSONB_INSERT", 3): "PG_JSONB_INSERT($1, $2, $3, FALSE)",
+    ("JSONB_INSERT", 4): "PG_JSONB_INSERT($1, $2, $3, $4)",
+    ("JSONB_OBJECT", 1): "PG_JSONB_OBJECT($1)",
+    ("JSONB_OBJECT", 2): "PG_JSONB_OBJECT_OF_TWO($1, $2)",
+    ("MAKE_TIMESTAMPTZ", 6): "CAST(CAST(CONCAT(CONCAT_WS('-', LPAD(CAST($1 AS STRING), 4, '0'), LPAD(CAST($2 AS STRING), 2, '0'), "
+    "LPAD(CAST($3 AS STRING), 2, '0')), ' ', CONCAT_WS(':', LPAD(CAST($4 AS STRING), 2, '0'), "
+    "LPAD(CAST($5 AS STRING), 2, '0'), PG_SECONDS_TEXT($6))) AS TIMESTAMP(6)) AS TIMESTAMP_LTZ(6))",
     ("ISFINITE", 1): "CASE WHEN $1 IS NOT NULL THEN TRUE END",
-    ("OCTET_LENGTH", 1): "CHAR_LENGTH(HEX($1)) / 2",
-    ("TO_HEX", 1): "LOWER(HEX($1))",
     ("ARRAY_TO_STRING", 2): "PG_ARRAY_TO_STRING($1, $2)",
     ("ARRAY_TO_STRING", 3): "PG_ARRAY_TO_STRING($1, $2, $3)",
     ("ARRAY_PREPEND", 2): "ARRAY_PREPEND($2, $1)",
@@ -106,7 +92,6 @@ AS_EXPRESSIONS = {
     ("BTRIM", 1): "TRIM(BOTH ' ' FROM $1)",
     ("MAKE_DATE", 3): "CAST(CONCAT_WS('-', CAST($1 AS STRING), LPAD(CAST($2 AS STRING), 2, '0'), "
     "LPAD(CAST($3 AS STRING), 2, '0')) AS DATE)",
-    ("STARTS_WITH", 2): "STARTSWITH($1, $2)",
     ("CBRT", 1): "PG_CBRT($1)",
     ("CHR", 1): "PG_CHR($1)",
     ("AGE", 2): "PG_AGE(CAST($1 AS TIMESTAMP(6)), CAST($2 AS TIMESTAMP(6)))",
@@ -119,8 +104,6 @@ AS_EXPRESSIONS = {
     ("MAKE_TIMESTAMP", 6): "CAST(CONCAT(CONCAT_WS('-', LPAD(CAST($1 AS STRING), 4, '0'), LPAD(CAST($2 AS STRING), 2, '0'), "
     "LPAD(CAST($3 AS STRING), 2, '0')), ' ', CONCAT_WS(':', LPAD(CAST($4 AS STRING), 2, '0'), "
     "LPAD(CAST($5 AS STRING), 2, '0'), PG_SECONDS_TEXT($6))) AS TIMESTAMP(6))",
-    ("QUOTE_LITERAL", 1): "CONCAT('''', REPLACE($1, '''', ''''''), '''')",
-    ("QUOTE_NULLABLE", 1): _QUOTED,
     ("DATE", 1): "CAST($1 AS DATE)",
     ("CURRENT_SCHEMA", 0): "CURRENT_DATABASE()",
     ("CURRENT_SCHEMAS", 1): "CASE WHEN $1 THEN ARRAY['pg_catalog', CURRENT_DATABASE()] ELSE ARRAY[CURRENT_DATABASE()] END",
@@ -134,7 +117,8 @@ _FIELDS = {
 }
 """Fields that PostgreSQL counts in another way than Flink's EXTRACT."""
 _REFUSED = {
-    "JSONB_PRETTY": "v::text is the text of a value",
+    "JUSTIFY_DAYS": "an interval has months or days, not both",
+    "JUSTIFY_INTERVAL": "an interval has months or days, not both",
 }
 
 
@@ -252,31 +236,65 @@ def _concat_ws(call: FunctionCall) -> exp.Expr:
 
 
 def _format(call: FunctionCall) -> exp.Expr:
-    """FORMAT('.. %s ..', a): texts and values one after the other; NULL is nothing, as `%L` the word."""
+    """FORMAT('%s: %I', a, b) takes values of any type."""
     form, *values = call.expressions or [exp.Null()]
-    if not (isinstance(form, exp.Literal) and form.is_string):
-        raise UnsupportedError(
-            "FORMAT takes a format that is written in the statement", span=span_of(form), hint="or ||"
-        )
-    pieces = re.split(r"%(.)", str(form.this))
-    parts: list[exp.Expr] = []
-    rest = list(values)
-    for position, piece in enumerate(pieces):
-        if position % 2 == 0 or piece == "%":
-            parts.append(exp.Literal(this=piece, is_string=True))
-        elif piece == "s" and rest:
-            parts.append(rest.pop(0).copy())
-        elif piece == "L" and rest:
-            parts.append(filled(_QUOTED, call, [FunctionCall(this="PG_TEXT", expressions=[rest.pop(0).copy()])]))
-        else:
-            raise UnsupportedError(
-                f"FORMAT does not take %{piece} here",
-                span=span_of(form),
-                hint="there are %s and %L, with a value each, and %%",
-            )
-    made = FunctionCall(this="PG_CONCAT_ALL", expressions=parts)
+    return filled_call("PG_FORMAT", call, [form, *values])
+
+
+def filled_call(name: str, call: FunctionCall, given: list[exp.Expr]) -> FunctionCall:
+    """A call whose arguments behind the first are taken as texts."""
+    texts = [filled("PG_TEXT($1)", call, [value]) for value in given[1:]]
+    made = FunctionCall(this=name, expressions=[given[0].copy(), *texts])
     made.meta.update(call.meta)
     return made
+
+
+def _normalize(call: FunctionCall) -> exp.Expr:
+    """NORMALIZE(text, NFD): the form is a word."""
+    form = call.expressions[1] if len(call.expressions) == 2 else None
+    if isinstance(form, exp.Column):
+        return filled("PG_NORMALIZE($1, $2)", call, [call.expressions[0], exp.Literal(this=form.name, is_string=True)])
+    return filled("PG_NORMALIZE($1, 'NFC')", call) if form is None else call
+
+
+def _make_interval(call: FunctionCall) -> exp.Expr:
+    """MAKE_INTERVAL(days => 10, hours => 2): months, or days and shorter."""
+    given: dict[str, exp.Expr] = {}
+    for place, argument in enumerate(call.expressions):
+        named = isinstance(argument, NamedArg)
+        name = (
+            str(argument.this.name).lower()
+            if named
+            else _PARTS_OF_INTERVAL[place]
+            if place < len(_PARTS_OF_INTERVAL)
+            else ""
+        )
+        if name not in _PARTS_OF_INTERVAL:
+            raise UnsupportedError(
+                f"MAKE_INTERVAL has no {name or 'such argument'}",
+                span=span_of(argument),
+                hint=f"there are {', '.join(_PARTS_OF_INTERVAL)}",
+            )
+        given[name] = argument.expression if named else argument
+    used = [n for n, value in given.items() if not (isinstance(value, exp.Literal) and str(value.this) == "0")]
+    months = [n for n in used if n in _PARTS_OF_INTERVAL[:2]]
+    if months and len(months) < len(used):
+        raise UnsupportedError(
+            "MAKE_INTERVAL makes months, or days and what is shorter",
+            span=span_of(call),
+            hint="an interval has not both",
+        )
+    names = months or used or ["secs"]
+    values = [given.get(n, exp.Literal(this="0", is_string=False)) for n in names]
+    factors = _MONTHS if months else _MILLIS
+    total = " + ".join(f"${i} * {factors[n]}" for i, n in enumerate(names, 1))
+    unit = "INTERVAL '1' MONTH" if months else "INTERVAL '0.001' SECOND"
+    return filled(f"{unit} * CAST(ROUND({total}, 0) AS BIGINT)", call, values)
+
+
+_PARTS_OF_INTERVAL = ("years", "months", "weeks", "days", "hours", "mins", "secs")
+_MONTHS = {"years": 12, "months": 1}
+_MILLIS = {"weeks": 604_800_000, "days": 86_400_000, "hours": 3_600_000, "mins": 60_000, "secs": 1000}
 
 
 def _approx_percentile(call: FunctionCall) -> exp.Expr:
@@ -323,16 +341,6 @@ def _series(call: FunctionCall) -> exp.Expr:
     return call
 
 
-def _decode(call: FunctionCall) -> exp.Expr:
-    """DECODE(text, 'hex'): bytes."""
-    form = call.expressions[1] if len(call.expressions) == 2 else None
-    if isinstance(form, exp.Literal) and form.is_string and str(form.this).lower() == "hex":
-        return filled("UNHEX($1)", call, call.expressions[:1])
-    raise UnsupportedError(
-        "DECODE takes the format 'hex' alone", span=span_of(call), hint="FROM_BASE64(text) is that of base 64"
-    )
-
-
 def _substring(call: FunctionCall) -> exp.Expr:
     """SUBSTRING: what stands before the first character counts, and is empty."""
     given = call.expressions
@@ -375,7 +383,8 @@ BY_RULE: dict[str, Callable[[FunctionCall], exp.Expr]] = {
     "APPROX_PERCENTILE": _approx_percentile,
     "DATE_BIN": _date_bin,
     "GENERATE_SERIES": _series,
-    "DECODE": _decode,
+    "MAKE_INTERVAL": _make_interval,
+    "NORMALIZE": _normalize,
     "NUM_NULLS": _num_nulls,
     "NUM_NONNULLS": _num_nulls,
 }

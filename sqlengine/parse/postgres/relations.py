@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from sqlglot import exp
 
 from runtime.core.errors import UnsupportedError
+from runtime.core.types import TypeRoot
 from sqlengine.parse.constant_rows import ConstantRows
 from sqlengine.parse.lexer import Token
-from sqlengine.parse.nodes import FunctionCall, TableFunction
+from sqlengine.parse.nodes import FunctionCall, TableFunction, TypeSpec
 from sqlengine.parse.postgres.operators import OperatorGrammar
-from sqlengine.parse.postgres.table_functions import gives_rows, in_from, rows_of
+from sqlengine.parse.postgres.table_functions import RECORDS, gives_rows, in_from, rows_of
+from sqlengine.parse.postgres.templates import filled
 from sqlengine.parse.spans import span_of
 
 __all__ = ["PostgresRelations"]
@@ -26,6 +30,10 @@ class PostgresRelations(OperatorGrammar):
     def _select(self) -> exp.Select:
         outside, self._of_one_column = self._of_one_column, {}
         tree = super()._select()
+        if any(join.side for join in tree.args.get("joins") or ()):
+            for call in tree.find_all(FunctionCall):
+                if call.name == "PG_ROW_OR":
+                    call.expressions[1].set("this", True)
         for column in list(tree.find_all(exp.Column)) if self._of_one_column else ():
             # The alias of a function of one column is that column.
             name = self._of_one_column.get(column.name) if len(column.parts) == 1 else None
@@ -79,7 +87,9 @@ class PostgresRelations(OperatorGrammar):
         start = self.advance()
         self.expect("FROM")
         self.expect("(")
-        calls = self.comma_separated(self._function_of_rows)
+        calls = [self._function_of_rows()]
+        while self.match(","):
+            calls.append(self._function_of_rows())
         self.expect(")")
         return self.place(in_from(calls, ordinality=self.match("WITH", "ORDINALITY")), start)
 
@@ -95,10 +105,48 @@ class PostgresRelations(OperatorGrammar):
             made = in_from([call], ordinality=self.match("WITH", "ORDINALITY"))
             return self.place(made, start)  # type: ignore[return-value]
         if isinstance(call, FunctionCall) and not call.qualifier:
+            if call.name.upper() in RECORDS and len(call.expressions) == 1:
+                return self._record(call, start)  # type: ignore[return-value]
             rows = rows_of(call)
             if rows is not None:
                 return self.place(rows, start)  # type: ignore[return-value]
         return super()._as_table_function(call, start, lateral=lateral)
+
+    # Records of jsonb
+
+    @abstractmethod
+    def cast_to(self, value: exp.Expr, spec: TypeSpec, start: Token) -> exp.Expr:
+        """The value as a type."""
+
+    def _record(self, call: FunctionCall, start: Token) -> exp.Lateral:
+        """`jsonb_to_recordset(v) [AS] r (a int, b text)`: a query that takes members out of each element."""
+        self.match("AS")
+        name = exp.Identifier(this=str(call.name).lower(), quoted=True) if self.at("(") else self.identifier("an alias")
+        self.expect("(")
+        columns = self.comma_separated(self._record_column)
+        self.expect(")")
+        array = filled(RECORDS[str(call.name).upper()], call)
+        alias = exp.TableAlias(this=exp.to_identifier("r"), columns=[exp.to_identifier("v")])
+        rows = self.place(exp.Unnest(expressions=[array], offset=False, alias=alias), start)
+        query = self.place(exp.Select(expressions=columns, from_=exp.From(this=rows)), start)
+        made = exp.Lateral(
+            this=self.place(exp.Subquery(this=query), start), alias=exp.TableAlias(this=name, columns=[])
+        )
+        return self.place(made, start)
+
+    def _record_column(self) -> exp.Expr:
+        start = self.token
+        name = self.identifier("a column name")
+        spec = self.type_spec()
+        key = exp.Literal(this=name.name, is_string=True)
+        value: exp.Expr = FunctionCall(this="PG_JSONB_GET", expressions=[exp.Column(this=exp.to_identifier("v")), key])
+        if spec.data_type.root in (TypeRoot.ARRAY, TypeRoot.ROW, TypeRoot.MAP):
+            value = exp.Cast(this=value, to=spec)
+        elif spec.data_type.root is not TypeRoot.VARIANT:
+            value = self.cast_to(FunctionCall(this="PG_JSONB_TEXT", expressions=[value]), spec, start)
+        for part in value.walk():
+            self.place(part, start)
+        return self.place(exp.Alias(this=value, alias=exp.Identifier(this=name.name, quoted=True)), start)
 
     # Functions that give rows, where none may stand
 

@@ -21,7 +21,7 @@ from sqlglot import exp
 from sqlengine.parse.nodes import Descriptor, FunctionCall, IntervalLiteral, TableArg, TableFunction
 from sqlengine.parse.postgres.templates import filled
 
-__all__ = ["gives_rows", "in_from", "rows_of", "rows_of_array"]
+__all__ = ["RECORDS", "gives_rows", "in_from", "rows_of", "rows_of_array"]
 
 _ARRAY, _MAP = "TRY_CAST(PG_JSONB($1) AS ARRAY<VARIANT>)", "TRY_CAST(PG_JSONB($1) AS MAP<STRING, VARIANT>)"
 _JSONB = {
@@ -48,6 +48,15 @@ _ARRAYS: dict[tuple[str, int], tuple[str, tuple[str, ...]]] = {
 }
 """By name and number of arguments: the array whose elements are the rows, and the names of its columns in FROM, where those
 are not that of the alias or the function."""
+
+
+RECORDS = {
+    "JSONB_TO_RECORDSET": _ARRAY,
+    "JSON_TO_RECORDSET": _ARRAY,
+    "JSONB_TO_RECORD": "ARRAY[PG_JSONB($1)]",
+    "JSON_TO_RECORD": "ARRAY[PG_JSONB($1)]",
+}
+"""Functions in FROM whose columns the statement says, as arrays of the objects that are rows."""
 
 
 def rows_of_array(call: FunctionCall) -> FunctionCall | None:
