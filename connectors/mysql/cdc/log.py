@@ -83,8 +83,8 @@ class LogStream:
             return Events(b"", (), ())
         with self._told():
             data, begins, ends = self._packets.some()
-        octets = np.frombuffer(data, dtype=np.uint8)
-        others = np.flatnonzero(octets[np.array(begins)] != _OK) if ends[-1] > begins[-1] else [len(begins) - 1]
+        octets, at = np.frombuffer(data, dtype=np.uint8), np.array(begins)
+        others = np.flatnonzero((at == np.array(ends)) | (octets[np.minimum(at, len(octets) - 1)] != _OK))
         if len(others):
             first = int(others[0])
             begin, end = begins[first], ends[first]

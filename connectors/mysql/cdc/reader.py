@@ -152,18 +152,21 @@ class _Following:
     def _moved(self, connection: Connection, relations: Mapping[_Name, Relation], at: Position, here: str) -> Position:
         """The same place in the log of this server."""
         if at.server != here:
-            keyless = at.within is not None and not all(relation.key for relation in relations.values())
-            if not at.movable or setup.same_number(at.server, here) or keyless:
-                raise ConnectorError(
-                    f"{self._source.options.address} is another server than the one whose log was read: places in it are others",
-                    code="E3170",
-                    hint="begin anew with --fresh, or bring the server back; another one can go on from GTIDs, if it has a "
-                    "server_id of its own"
-                    + (", and not in the middle of a transaction of a table without a primary key" * keyless),
-                )
+            hint = "begin anew with --fresh, or bring the server back"
+            if at.within is not None and not all(relation.key for relation in relations.values()):
+                raise self._elsewhere(f"{hint}; rows of a table without a primary key have perhaps another order here")
+            if not at.movable or setup.same_number(at.server, here):
+                raise self._elsewhere(f"{hint}; another one goes on from GTIDs, if it has a server_id of its own")
             at = replace(at, server=here, place=Place("", 0, at.place.gtids))
         setup.check_has(connection, [at.place, *(r.place for t in at.tables for r in t.ranges)])
         return at
+
+    def _elsewhere(self, hint: str) -> ConnectorError:
+        return ConnectorError(
+            f"{self._options.address} is another server than the one whose log was read: places in it are others",
+            code="E3170",
+            hint=hint,
+        )
 
     # --- the rows as they are
 

@@ -83,7 +83,9 @@ def found_table(connection: Any, schema: str, name: str, *, upsert: bool, change
     rows = run(connection, _TABLE, [schema, name]).fetchall()
     if not rows:
         raise ConnectorError(
-            f"there is no table {table}", code="E3163", hint="check the options 'schema-name' and 'table-name'"
+            f"there is no table {table}",
+            code="E3163",
+            hint="check the options 'schema-name' and 'table-name': they are names, not regular expressions",
         )
     number, kind, identity, _, leaves_full = rows[0]
     kind, identity = _text(kind), _text(identity)
