@@ -43,6 +43,19 @@ class _Writer(DirectWriter):
     def write(self, batch: ChangelogBatch) -> None:
         """Nothing is kept."""
 
+    def task_writer(self) -> _TaskWriter:
+        return _TaskWriter()
+
+    def adopt(self, written: Any) -> None:
+        """Nothing is kept anywhere."""
+
+
+class _TaskWriter:
+    """Forgets rows in a task of a cluster, so that they need not come to the driver for it."""
+
+    def write(self, batch: ChangelogBatch) -> int:
+        return len(batch)
+
 
 def _sink(request: TableRequest) -> BlackholeSink:
     TableOptions(request.options, "connector 'blackhole'", ())

@@ -15,16 +15,24 @@ from runtime.tasks.layout import HERE, ONE, Division
 __all__ = ["decode", "decode_rows", "divide", "encode", "encode_rows", "slices"]
 
 _KIND = "$kind"
+_END_BYTES = 8
+"""What tells the end of an Arrow stream."""
 _SLICE_ROWS = 8192
 """Fewer rows than this are not worth a second task."""
 
 
 def encode_rows(rows: pa.RecordBatch) -> pa.Buffer:
     """Rows as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    if any(pa.types.is_dictionary(field.type) for field in rows.schema):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_batch(rows)
+        return sink.getvalue()
+    # A buffer that grows is copied on its way.
+    buffer = pa.allocate_buffer(rows.schema.serialize().size + pa.ipc.get_record_batch_size(rows) + _END_BYTES)
+    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(buffer), rows.schema) as writer:
         writer.write_batch(rows)
-    return sink.getvalue()
+    return buffer
 
 
 def decode_rows(data: bytes | pa.Buffer) -> pa.RecordBatch:
