@@ -12,7 +12,7 @@ from tests.server.conftest import Address
 
 COMMANDS = r"""
 \d \d+ \dt \dt+ \dv \dm \di \ds \dn \dn+ \l \l+ \du \du+ \df \df+ \da \dT \dT+ \dp \z \db \db+ \dC \do \dx \dx+ \dy \det \des
-\deu \dew \dF \dFd \dFp \dFt \dc \dO \dL \dL+ \dD \ddp \dE \dg \drds \dRp \dRp+ \dRs \dX \dP \dA \dAc \dAf \dAo \dd \dl \dconfig
+\deu \dew \dF \dFd \dFp \dFt \dc \dO \dL \dL+ \dD \ddp \dE \dg \drds \dRp \dRp+ \dRs \dX \dP \dA \dAc \dAf \dAo \dAp \dd \dl \dconfig
 \dS \conninfo \encoding"""
 
 

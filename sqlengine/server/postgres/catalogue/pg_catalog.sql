@@ -15,6 +15,10 @@ CREATE TABLE cat.pg_amop (
   VARCHAR, amopopr UINTEGER, amopmethod UINTEGER, amopsortfamily UINTEGER
 );
 
+CREATE TABLE cat.pg_amproc (
+  oid UINTEGER, amprocfamily UINTEGER, amproclefttype UINTEGER, amprocrighttype UINTEGER, amprocnum SMALLINT, amproc VARCHAR
+);
+
 CREATE TABLE cat.pg_attrdef (
   oid UINTEGER, adrelid UINTEGER, adnum SMALLINT, adbin VARCHAR
 );
