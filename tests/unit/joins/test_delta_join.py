@@ -98,7 +98,7 @@ def test_answers_are_those_of_joins_that_keep_rows(seed: int, tmp_path: Path) ->
             for table in TABLES if start == 0 else ():
                 env.execute_sql(table)
             check(env, made)
-            for _ in range(20):
+            for _ in range(12):
                 for name in QUERIES.keys() - made if chance.random() < 0.2 else ():
                     create(env, name)
                     made.add(name)
