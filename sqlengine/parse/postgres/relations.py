@@ -30,7 +30,8 @@ class PostgresRelations(OperatorGrammar):
     def _select(self) -> exp.Select:
         outside, self._of_one_column = self._of_one_column, {}
         tree = super()._select()
-        if any(join.side for join in tree.args.get("joins") or ()):
+        own = tree.walk(prune=lambda part: part is not tree and isinstance(part, exp.Query))
+        if any(isinstance(part, exp.Join) and part.side for part in own):
             for call in tree.find_all(FunctionCall):
                 if call.name == "PG_ROW_OR":
                     call.expressions[1].set("this", True)
@@ -38,9 +39,9 @@ class PostgresRelations(OperatorGrammar):
             # The alias of a function of one column is that column.
             name = self._of_one_column.get(column.name) if len(column.parts) == 1 else None
             if name is not None:
-                own = exp.Column(this=exp.Identifier(this=name, quoted=True), table=column.this.copy())
-                own.meta.update(column.meta)
-                shown = exp.Alias(this=own, alias=column.this.copy()) if column.parent is tree else own
+                only = exp.Column(this=exp.Identifier(this=name, quoted=True), table=column.this.copy())
+                only.meta.update(column.meta)
+                shown = exp.Alias(this=only, alias=column.this.copy()) if column.parent is tree else only
                 column.replace(shown)
         self._of_one_column = outside
         return tree
