@@ -970,6 +970,12 @@ def percentile_disc(comparable: Operand, fraction: Operand, /) -> Expression:
     SQL: PERCENTILE_DISC(<COMPARABLE>, <FRACTION>)
     """
 
+def pg_acosd(double: Operand, /) -> Expression:
+    """The angle in degrees with this cosine.
+
+    SQL: PG_ACOSD(<DOUBLE>)
+    """
+
 def pg_acosh(double: Operand, /) -> Expression:
     """The inverse hyperbolic cosine.
 
@@ -988,6 +994,12 @@ def pg_age_part(character: Operand, timestamp: Operand, timestamp2: Operand, /) 
     SQL: PG_AGE_PART(<CHARACTER>, <TIMESTAMP>, <TIMESTAMP>)
     """
 
+def pg_array_fill(any: Operand, array_int: Operand, /) -> Expression:
+    """An array with a value as often as the one element of the second array says.
+
+    SQL: PG_ARRAY_FILL(value, ARRAY[count])
+    """
+
 def pg_array_positions(array: Operand, any: Operand, /) -> Expression:
     """Where a value stands in the array, from 1.
 
@@ -998,6 +1010,12 @@ def pg_array_replace(array: Operand, any: Operand, any2: Operand, /) -> Expressi
     """The array with another value in the place of each element that equals one; NULL equals NULL.
 
     SQL: PG_ARRAY_REPLACE(array, from, to)
+    """
+
+def pg_asind(double: Operand, /) -> Expression:
+    """The angle in degrees with this sine.
+
+    SQL: PG_ASIND(<DOUBLE>)
     """
 
 def pg_asinh(double: Operand, /) -> Expression:
@@ -1012,6 +1030,18 @@ def pg_at_time_zone(timestamp: Operand, string: Operand, /) -> Expression:
     SQL: PG_AT_TIME_ZONE(time, zone)
     """
 
+def pg_atan2d(double: Operand, double2: Operand, /) -> Expression:
+    """The angle in degrees of the point (x, y), given y and x.
+
+    SQL: PG_ATAN2D(<DOUBLE>, <DOUBLE>)
+    """
+
+def pg_atand(double: Operand, /) -> Expression:
+    """The angle in degrees with this tangent.
+
+    SQL: PG_ATAND(<DOUBLE>)
+    """
+
 def pg_atanh(double: Operand, /) -> Expression:
     """The inverse hyperbolic tangent.
 
@@ -1022,6 +1052,12 @@ def pg_bit_and(integer: Operand, integer2: Operand, /) -> Expression:
     """The bits that both integers have.
 
     SQL: PG_BIT_AND(a, b)
+    """
+
+def pg_bit_count(binary: Operand, /) -> Expression:
+    """The number of bits that are 1.
+
+    SQL: PG_BIT_COUNT(<BINARY>)
     """
 
 def pg_bit_not(integer: Operand, /) -> Expression:
@@ -1054,10 +1090,46 @@ def pg_chr(integer: Operand, /) -> Expression:
     SQL: PG_CHR(<INTEGER>)
     """
 
+def pg_convert_from(binary: Operand, character: Operand, /) -> Expression:
+    """The text whose bytes these are in an encoding.
+
+    SQL: PG_CONVERT_FROM(<BINARY>, <CHARACTER>)
+    """
+
+def pg_convert_to(character: Operand, character2: Operand, /) -> Expression:
+    """The bytes of a text in an encoding.
+
+    SQL: PG_CONVERT_TO(<CHARACTER>, <CHARACTER>)
+    """
+
+def pg_cosd(double: Operand, /) -> Expression:
+    """The cosine of an angle in degrees.
+
+    SQL: PG_COSD(<DOUBLE>)
+    """
+
+def pg_cotd(double: Operand, /) -> Expression:
+    """The cotangent of an angle in degrees.
+
+    SQL: PG_COTD(<DOUBLE>)
+    """
+
+def pg_decode(character: Operand, character2: Operand, /) -> Expression:
+    """The bytes of such a text.
+
+    SQL: PG_DECODE(<CHARACTER>, <CHARACTER>)
+    """
+
 def pg_divide(numeric: Operand, numeric2: Operand, /) -> Expression:
     """The quotient of exact numbers with 16 digits behind the point, as PostgreSQL's numeric.
 
     SQL: PG_DIVIDE(a, b)
+    """
+
+def pg_encode(character_or_binary: Operand, character: Operand, /) -> Expression:
+    """Bytes as a text: 'base64', 'hex' or 'escape'.
+
+    SQL: PG_ENCODE(<CHARACTER or BINARY>, <CHARACTER>)
     """
 
 def pg_factorial(integer: Operand, /) -> Expression:
@@ -1066,10 +1138,28 @@ def pg_factorial(integer: Operand, /) -> Expression:
     SQL: PG_FACTORIAL(<INTEGER>)
     """
 
+def pg_format(character: Operand, character2: Operand, /, *more: Operand) -> Expression:
+    """A form with texts in the places of %s, names of %I, and literals of %L.
+
+    SQL: PG_FORMAT(<CHARACTER>, ...); PG_FORMAT(<CHARACTER>, <CHARACTER>, ...)
+    """
+
 def pg_gcd(integer: Operand, integer2: Operand, /) -> Expression:
     """The greatest common divisor of two integers.
 
     SQL: PG_GCD(a, b)
+    """
+
+def pg_get_bit(binary: Operand, integer: Operand, /) -> Expression:
+    """A bit, from 0, the last one of the first byte.
+
+    SQL: PG_GET_BIT(<BINARY>, <INTEGER>)
+    """
+
+def pg_get_byte(binary: Operand, integer: Operand, /) -> Expression:
+    """A byte, from 0.
+
+    SQL: PG_GET_BYTE(<BINARY>, <INTEGER>)
     """
 
 def pg_get_serial_sequence(character: Operand, character2: Operand, /) -> Expression:
@@ -1144,6 +1234,60 @@ def pg_jsonb_has_any(variant: Operand, array_string: Operand, /) -> Expression:
     SQL: PG_JSONB_HAS_ANY(<VARIANT>, <ARRAY<STRING>>)
     """
 
+def pg_jsonb_insert(variant: Operand, array_string: Operand, variant2: Operand, boolean: Operand, /) -> Expression:
+    """JSONB_INSERT: the value with a new element before, or with TRUE behind, the one that the path leads to, or a new member.
+
+    SQL: PG_JSONB_INSERT(<VARIANT>, <ARRAY<STRING>>, <VARIANT>, <BOOLEAN>)
+    """
+
+def pg_jsonb_object(array_string: Operand, /) -> Expression:
+    """The object of keys and values in turn; values are strings.
+
+    SQL: PG_JSONB_OBJECT(<ARRAY<STRING>>)
+    """
+
+def pg_jsonb_object_of_two(array_string: Operand, array_string2: Operand, /) -> Expression:
+    """The object of keys and of as many values.
+
+    SQL: PG_JSONB_OBJECT_OF_TWO(<ARRAY<STRING>>, <ARRAY<STRING>>)
+    """
+
+def pg_jsonb_path_array(variant: Operand, character: Operand, variant2: Operand, boolean: Operand, /) -> Expression:
+    """What a path finds, as an array of jsonb.
+
+    SQL: PG_JSONB_PATH_ARRAY(<VARIANT>, <CHARACTER>, <VARIANT>, <BOOLEAN>)
+    """
+
+def pg_jsonb_path_exists(variant: Operand, character: Operand, variant2: Operand, boolean: Operand, /) -> Expression:
+    """Whether a path finds anything.
+
+    SQL: PG_JSONB_PATH_EXISTS(<VARIANT>, <CHARACTER>, <VARIANT>, <BOOLEAN>)
+    """
+
+def pg_jsonb_path_first(variant: Operand, character: Operand, variant2: Operand, boolean: Operand, /) -> Expression:
+    """The first value that a path finds.
+
+    SQL: PG_JSONB_PATH_FIRST(<VARIANT>, <CHARACTER>, <VARIANT>, <BOOLEAN>)
+    """
+
+def pg_jsonb_path_match(variant: Operand, character: Operand, variant2: Operand, boolean: Operand, /) -> Expression:
+    """The truth that a path finds.
+
+    SQL: PG_JSONB_PATH_MATCH(<VARIANT>, <CHARACTER>, <VARIANT>, <BOOLEAN>)
+    """
+
+def pg_jsonb_path_rows(variant: Operand, character: Operand, variant2: Operand, boolean: Operand, /) -> Expression:
+    """What a path finds, as an array of values of jsonb.
+
+    SQL: PG_JSONB_PATH_ROWS(<VARIANT>, <CHARACTER>, <VARIANT>, <BOOLEAN>)
+    """
+
+def pg_jsonb_pretty(variant: Operand, /) -> Expression:
+    """The value on lines, each level further in.
+
+    SQL: PG_JSONB_PRETTY(<VARIANT>)
+    """
+
 def pg_jsonb_set(variant: Operand, array_string: Operand, variant2: Operand, boolean: Operand, /) -> Expression:
     """JSONB_SET: the value with another one where the path leads to; the last step is added if it is not there.
 
@@ -1172,6 +1316,12 @@ def pg_jsonb_text(variant: Operand, /) -> Expression:
     """The text of a value of jsonb: that of a string without quotes, NULL of null; what ->> gives.
 
     SQL: PG_JSONB_TEXT(<VARIANT>)
+    """
+
+def pg_jsonb_texts(array_variant_or_map_string_variant: Operand, /) -> Expression:
+    """An array or map of values of jsonb with their texts, as ->> gives them.
+
+    SQL: PG_JSONB_TEXTS(values)
     """
 
 def pg_jsonb_typeof(variant: Operand, /) -> Expression:
@@ -1210,16 +1360,118 @@ def pg_lcm(integer: Operand, integer2: Operand, /) -> Expression:
     SQL: PG_LCM(a, b)
     """
 
+def pg_lockstep(array: Operand, array2: Operand = ..., /) -> Expression:
+    """The elements of arrays side by side, as rows; those of shorter arrays are NULL at the end, and NULL has none.
+
+    SQL: PG_LOCKSTEP(array, ...)
+    """
+
+def pg_md5(character_or_binary: Operand, /) -> Expression:
+    """The MD5 digest of a text, or of bytes.
+
+    SQL: PG_MD5(<CHARACTER or BINARY>)
+    """
+
 def pg_min_scale(decimal: Operand, /) -> Expression:
     """How many digits behind the point a number needs.
 
     SQL: PG_MIN_SCALE(<DECIMAL>)
     """
 
+def pg_normalize(character: Operand, character2: Operand, /) -> Expression:
+    """The text in NFC, NFD, NFKC or NFKD.
+
+    SQL: PG_NORMALIZE(<CHARACTER>, <CHARACTER>)
+    """
+
 def pg_number_text(numeric: Operand, character: Operand, /) -> Expression:
     """A number by a pattern such as '999,990.00'.
 
     SQL: PG_NUMBER_TEXT(<NUMERIC>, <CHARACTER>)
+    """
+
+def pg_octet_length(character_or_binary: Operand, /) -> Expression:
+    """The number of bytes.
+
+    SQL: PG_OCTET_LENGTH(<CHARACTER or BINARY>)
+    """
+
+def pg_parse_ident(character: Operand, boolean: Operand, /) -> Expression:
+    """The parts of a qualified name.
+
+    SQL: PG_PARSE_IDENT(<CHARACTER>, <BOOLEAN>)
+    """
+
+def pg_quote_ident(character: Operand, /) -> Expression:
+    """A name as statements write it.
+
+    SQL: PG_QUOTE_IDENT(<CHARACTER>)
+    """
+
+def pg_quote_literal(character: Operand, /) -> Expression:
+    """A text as statements write it.
+
+    SQL: PG_QUOTE_LITERAL(<CHARACTER>)
+    """
+
+def pg_quote_nullable(character: Operand, /) -> Expression:
+    """The same, and NULL for NULL.
+
+    SQL: PG_QUOTE_NULLABLE(<CHARACTER>)
+    """
+
+def pg_regexp_count(character: Operand, character2: Operand, integer: Operand, character3: Operand, /) -> Expression:
+    """The number of matches from a place on.
+
+    SQL: PG_REGEXP_COUNT(<CHARACTER>, <CHARACTER>, <INTEGER>, <CHARACTER>)
+    """
+
+def pg_regexp_instr(character: Operand, character2: Operand, integer: Operand, integer2: Operand, integer3: Operand, character3: Operand, integer4: Operand, /) -> Expression:
+    """Where the n-th match from a place on, or a group of it, begins or ends.
+
+    SQL: PG_REGEXP_INSTR(<CHARACTER>, <CHARACTER>, <INTEGER>, <INTEGER>, <INTEGER>, <CHARACTER>, <INTEGER>)
+    """
+
+def pg_regexp_like(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
+    """Whether the expression matches somewhere.
+
+    SQL: PG_REGEXP_LIKE(<CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def pg_regexp_match(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
+    """The groups of the first match, or all of it.
+
+    SQL: PG_REGEXP_MATCH(<CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def pg_regexp_matches(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
+    """The same of the first match, with the flag g of all.
+
+    SQL: PG_REGEXP_MATCHES(<CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def pg_regexp_replace(character: Operand, character2: Operand, character3: Operand, character4: Operand, /) -> Expression:
+    """The text with another one for the first match, with the flag g for all; \\1 is a group, \\& the match.
+
+    SQL: PG_REGEXP_REPLACE(<CHARACTER>, <CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def pg_regexp_replace_nth(character: Operand, character2: Operand, character3: Operand, integer: Operand, integer2: Operand, character4: Operand, /) -> Expression:
+    """The text with another one for the n-th match from a place on, 0 for all.
+
+    SQL: PG_REGEXP_REPLACE_NTH(<CHARACTER>, <CHARACTER>, <CHARACTER>, <INTEGER>, <INTEGER>, <CHARACTER>)
+    """
+
+def pg_regexp_split(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
+    """The text between the matches.
+
+    SQL: PG_REGEXP_SPLIT(<CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def pg_regexp_substr(character: Operand, character2: Operand, integer: Operand, integer2: Operand, character3: Operand, integer3: Operand, /) -> Expression:
+    """The n-th match from a place on, or a group of it.
+
+    SQL: PG_REGEXP_SUBSTR(<CHARACTER>, <CHARACTER>, <INTEGER>, <INTEGER>, <CHARACTER>, <INTEGER>)
     """
 
 def pg_round_even(approximate_numeric: Operand, /) -> Expression:
@@ -1234,6 +1486,42 @@ def pg_seconds_text(numeric: Operand, /) -> Expression:
     SQL: PG_SECONDS_TEXT(<NUMERIC>)
     """
 
+def pg_set_bit(binary: Operand, integer: Operand, integer2: Operand, /) -> Expression:
+    """The bytes with another bit in a place.
+
+    SQL: PG_SET_BIT(<BINARY>, <INTEGER>, <INTEGER>)
+    """
+
+def pg_set_byte(binary: Operand, integer: Operand, integer2: Operand, /) -> Expression:
+    """The bytes with another one in a place.
+
+    SQL: PG_SET_BYTE(<BINARY>, <INTEGER>, <INTEGER>)
+    """
+
+def pg_sha224(character_or_binary: Operand, /) -> Expression:
+    """The SHA-224 digest, as bytes.
+
+    SQL: PG_SHA224(<CHARACTER or BINARY>)
+    """
+
+def pg_sha256(character_or_binary: Operand, /) -> Expression:
+    """The SHA-256 digest, as bytes.
+
+    SQL: PG_SHA256(<CHARACTER or BINARY>)
+    """
+
+def pg_sha384(character_or_binary: Operand, /) -> Expression:
+    """The SHA-384 digest, as bytes.
+
+    SQL: PG_SHA384(<CHARACTER or BINARY>)
+    """
+
+def pg_sha512(character_or_binary: Operand, /) -> Expression:
+    """The SHA-512 digest, as bytes.
+
+    SQL: PG_SHA512(<CHARACTER or BINARY>)
+    """
+
 def pg_shift_left(integer: Operand, integer2: Operand, /) -> Expression:
     """An integer with its bits moved to the left.
 
@@ -1244,6 +1532,30 @@ def pg_shift_right(integer: Operand, integer2: Operand, /) -> Expression:
     """An integer with its bits moved to the right; its sign stays.
 
     SQL: PG_SHIFT_RIGHT(<INTEGER>, <INTEGER>)
+    """
+
+def pg_sind(double: Operand, /) -> Expression:
+    """The sine of an angle in degrees.
+
+    SQL: PG_SIND(<DOUBLE>)
+    """
+
+def pg_string_to_array(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
+    """The parts of a text between separators, or its characters; those that are the third text are NULL.
+
+    SQL: PG_STRING_TO_ARRAY(<CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def pg_subscripts(array: Operand, integer: Operand, boolean: Operand, /) -> Expression:
+    """The places of the elements of an array, from the last one where TRUE says so; none beyond its one dimension.
+
+    SQL: PG_SUBSCRIPTS(<ARRAY>, <INTEGER>, <BOOLEAN>)
+    """
+
+def pg_tand(double: Operand, /) -> Expression:
+    """The tangent of an angle in degrees.
+
+    SQL: PG_TAND(<DOUBLE>)
     """
 
 def pg_time_pattern(timestamp: Operand, character: Operand, /) -> Expression:
@@ -1264,10 +1576,28 @@ def pg_timestamptz(character: Operand, /) -> Expression:
     SQL: PG_TIMESTAMPTZ(<CHARACTER>)
     """
 
+def pg_to_hex(integer: Operand, /) -> Expression:
+    """The hexadecimal digits of an integer; of a negative one, of its bits.
+
+    SQL: PG_TO_HEX(<INTEGER>)
+    """
+
 def pg_trim_array(array: Operand, integer: Operand, /) -> Expression:
     """The array without its last elements.
 
     SQL: PG_TRIM_ARRAY(<ARRAY>, <INTEGER>)
+    """
+
+def pg_unistr(character: Operand, /) -> Expression:
+    """The text with its Unicode escapes read.
+
+    SQL: PG_UNISTR(<CHARACTER>)
+    """
+
+def pg_width_bucket(any: Operand, array: Operand, /) -> Expression:
+    """How many of the bounds in an array, which are in order, are not greater than a value.
+
+    SQL: PG_WIDTH_BUCKET(value, bounds)
     """
 
 def pi() -> Expression:
