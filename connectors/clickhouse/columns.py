@@ -171,6 +171,17 @@ class Column:
         """Of a second."""
         return int(parts_of(self._read[1])[0]) if self.word == "DateTime64" else 0
 
+    def as_text(self, source: str) -> str:
+        """A text that names a value, of a column that has an order."""
+        # The time of a zone with summer time names two moments in autumn.
+        return f"toString({self.asked(source) if self.word in ('DateTime', 'DateTime64') else source})"
+
+    def of_text(self, text: str) -> str:
+        """The value that a text names."""
+        if self.word in ("DateTime", "DateTime64"):
+            return self.asked(text)
+        return f"CAST({text} AS {self.bare})"
+
     @property
     def items(self) -> Column:
         """What is in an array."""

@@ -116,17 +116,16 @@ class ClickHouseRows:
 
     def _marks(self, version: int, deleted: int) -> Mapping[str, pa.Scalar | pa.Array]:
         """What rows by key have beside their columns."""
-        added = [name for name in self.relation.arguments if name not in self._table.schema.names]
-        marks = dict(zip(added[:1], [pa.scalar(version, pa.uint64())], strict=False))
-        if len(self.relation.arguments) == 2:
-            marks[self.relation.arguments[1]] = pa.scalar(deleted, pa.uint8())
-        elif deleted:
+        names = self.relation.arguments
+        own = names[:1] if names and names[0] not in self._table.schema.names else []
+        if deleted and (len(names) < 2 or not own):
             raise ConnectorError(
-                f"a row of {self._table.place()} is deleted, and its engine {self.relation.full} knows no deletes",
+                f"a row of {self._table.place()} is deleted, and {self.relation.full} knows no deletes, or not of which version",
                 code="E3162",
-                hint="make it ENGINE = ReplacingMergeTree(version, is_deleted), of columns UInt64 and UInt8",
+                hint="make it ENGINE = ReplacingMergeTree(version, is_deleted), of columns UInt64 and UInt8, and declare neither",
             )
-        return marks
+        marks = dict.fromkeys(own, pa.scalar(version, pa.uint64()))
+        return marks | dict.fromkeys(names[1:], pa.scalar(deleted, pa.uint8()))
 
     def _sent(self, rows: pa.RecordBatch, more: Mapping[str, pa.Scalar | pa.Array]) -> pa.RecordBatch:
         table = self._table
@@ -143,16 +142,18 @@ class ClickHouseRows:
 def _parts(batches: Iterable[ChangelogBatch], size: int) -> Iterator[ChangelogBatch]:
     """Changes in parts of so many, or of so many bytes; small ones together. The same changes are cut in the same way."""
     waiting: list[ChangelogBatch] = []
+    count = octets = 0
     for batch in batches:
-        if len(batch):
-            waiting.append(batch.decoded())
-        count = sum(map(len, waiting))
-        if count < size and sum(part.rows.nbytes for part in waiting) < _BYTES:
+        if not len(batch):
+            continue
+        waiting.append(batch.decoded())
+        count, octets = count + len(batch), octets + waiting[-1].rows.nbytes
+        if count < size and octets < _BYTES:
             continue
         whole = ChangelogBatch.concat(waiting)
-        step = max(1, min(size, count * _BYTES // max(1, whole.rows.nbytes)))
+        step = max(1, min(size, count * _BYTES // max(1, octets)))
         yield from (whole.slice(at, step) for at in range(0, count, step))
-        waiting = []
+        waiting, count, octets = [], 0, 0
     if waiting:
         yield ChangelogBatch.concat(waiting)
 

@@ -47,7 +47,7 @@ def fetch(table: ClickHouseTable, position: Any, stop: threading.Event) -> Itera
     check_columns(table, relation.column)
     order = [] if table.aggregation is not None else relation.order
     keys, behind, given = ([], 0, 0) if position is None else position
-    if len(keys) not in (0, len(order)):
+    if given and len(keys) != len(order):
         raise ConnectorError(f"the sorting key of {table.place()} is another one now", code="E3105", hint="begin anew")
     if table.limit is not None and given >= table.limit:
         return
@@ -102,11 +102,11 @@ def _query(
     inner += [f"{relation.column(n).compared(quoted(n), t)} AS {quoted(n)}" for n, t in compared.items()]
     asked = [f"{relation.column(n).asked(quoted(f'#{i}'))} AS {quoted(f'c{i}')}" for i, n in enumerate(names)]
     by = [quoted(f"#by{i}") for i in range(len(order))]
-    asked += [f"toString({name}) AS {quoted(f'by{i}')}" for i, name in enumerate(by)]
+    asked += [f"{c.as_text(name)} AS {quoted(f'by{i}')}" for i, (c, name) in enumerate(zip(order, by, strict=True))]
     rows = f"SELECT {', '.join(inner) or _NOTHING} FROM {relation.sql}{relation.final if table.merged else ''}"
     tests = where(table.conditions)
     if keys:
-        values = ", ".join(f"CAST(unhex('{k}') AS {c.bare})" for k, c in zip(keys, order, strict=True))
+        values = ", ".join(c.of_text(f"unhex('{k}')") for k, c in zip(keys, order, strict=True))
         tests += f"{' AND' if tests else ' WHERE'} ({', '.join(by)}) >= ({values})"
     # Rows that are the same in all that is read of them may come in any order.
     tail = [*by, *(quoted(f"c{i}") for i in range(len(names)))]

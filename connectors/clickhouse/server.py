@@ -14,7 +14,7 @@ from connectors.databases.address import PASSWORD, SSL_ROOT, TIMEOUT, USERNAME, 
 from connectors.http.client import Answer, Way, client_of
 from connectors.options import TableOptions
 from runtime.core.errors import ConnectorError, UnavailableError
-from runtime.core.options import text_option
+from runtime.core.options import duration_option, text_option
 from runtime.core.secrets import Secret, masked_text
 
 __all__ = ["ADDRESS_OPTIONS", "DATABASE", "URL", "Server", "read_server"]
@@ -23,7 +23,8 @@ URL = text_option(
     "url", "", "the server, such as 'http://host:8123/shop', 'clickhouse://host/shop' or 'https://host:8443'"
 )
 DATABASE = text_option("database-name", "", "the database, where the URL names none; 'default' without either")
-ADDRESS_OPTIONS = (URL, DATABASE, USERNAME, PASSWORD, SSL_ROOT, TIMEOUT)
+THINKING = duration_option("socket.timeout", 300_000, "how long a part of an answer may take")
+ADDRESS_OPTIONS = (URL, DATABASE, USERNAME, PASSWORD, SSL_ROOT, TIMEOUT, THINKING)
 _SCHEME = "(?:https?|(?:jdbc:)?(?:ch|clickhouse)(?::https?)?)"
 _EXAMPLE = "http://host:8123/database"
 _PORT, _TLS_PORT = 8123, 8443
@@ -34,7 +35,7 @@ _END = b"\0\0\0\0"
 """Of a stream of Arrow."""
 _READING = {"output_format_arrow_string_as_string": "0", "prefer_column_name_to_alias": "1", "join_use_nulls": "0"}
 _WRITING = {"input_format_null_as_default": "0", "async_insert": "0"}
-_LATER = frozenset((159, 164, 202, 203, 209, 210, 225, 236, 241, 242, 252, 279, 285, 319, 394, 439, 473, 999)) - {164}
+_LATER = frozenset((159, 202, 203, 209, 210, 225, 236, 241, 242, 252, 279, 285, 319, 394, 439, 473, 999))
 """Codes of errors that may pass: timeouts, too many queries or parts, memory, replicas that are not there."""
 _ROWS = frozenset((27, 53, 69, 70, 72, 117, 131, 321, 349, 376, 407, 469, 691))
 """Values that a column does not take, and constraints."""
@@ -169,6 +170,7 @@ def read_server(options: TableOptions) -> Server:
     own = [("X-ClickHouse-User", Secret(found.user))] if found.user else []
     own += [("X-ClickHouse-Key", found.password)] if found.password.reveal() else []
     host = f"[{found.host}]" if ":" in found.host else found.host
-    way = Way(tuple(own), options.get(SSL_ROOT), max(0.1, options.get(TIMEOUT) / 1000), _MOST_ANSWER)
+    seconds = (max(0.1, options.get(option) / 1000) for option in (TIMEOUT, THINKING))
+    way = Way(tuple(own), options.get(SSL_ROOT), next(seconds), _MOST_ANSWER, next(seconds))
     url = f"{'https' if secure else 'http'}://{host}:{found.port}"
     return Server(url, found.database or options.get(DATABASE) or "default", way)

@@ -47,12 +47,14 @@ class Way:
         trusted: a file of certificates (PEM) that are trusted instead of those of the system.
         timeout: seconds that a connection, and each part of an answer, may take.
         most: bytes of an answer.
+        thinking: seconds that a part of an answer may take, where that is not `timeout`.
     """
 
     headers: tuple[tuple[str, Secret], ...] = ()
     trusted: str = ""
     timeout: float = 30.0
     most: int = 64 << 20
+    thinking: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -143,9 +145,15 @@ class Client:
 
     def _opened(self, there: tuple[str, str]) -> http.client.HTTPConnection:
         scheme, place = there
+        timeout = self._way.timeout
         if scheme == "http":
-            return http.client.HTTPConnection(place, timeout=self._way.timeout)
-        return http.client.HTTPSConnection(place, timeout=self._way.timeout, context=_context(self._way.trusted))
+            opened = http.client.HTTPConnection(place, timeout=timeout)
+        else:
+            opened = http.client.HTTPSConnection(place, timeout=timeout, context=_context(self._way.trusted))
+        if self._way.thinking:
+            opened.connect()
+            opened.sock.settimeout(self._way.thinking)
+        return opened
 
     def _asked(
         self,

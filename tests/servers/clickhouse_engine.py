@@ -25,6 +25,8 @@ class _Engine:
     def __init__(self, folder: str) -> None:
         self._session: Any = importlib.import_module("chdb.session").Session(folder)
         self._lock = threading.Lock()
+        # Versions of the package raise one or the other.
+        self.errors = (RuntimeError, getattr(importlib.import_module("chdb"), "ChdbError", RuntimeError))
 
     def answer(self, query: dict[str, str], body: bytes) -> bytes:
         settings = {k: v for k, v in query.items() if k not in ("database", "query")}
@@ -61,7 +63,7 @@ def serve(port: int, folder: str) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             try:
                 status, answer = 200, engine.answer(dict(parse_qsl(urlsplit(self.path).query)), body)
-            except RuntimeError as error:
+            except engine.errors as error:
                 status, answer = 500, str(error).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(answer)))

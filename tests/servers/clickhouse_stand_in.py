@@ -270,15 +270,20 @@ def _spoken(query: str) -> str:
     query = re.sub(r"\bdefault\.", '"default".', query)
     query = re.sub(r'"?(\w+)"? FINAL', r'"\1 FINAL"', query)
     query = re.sub(r"CAST\(unhex\('(\d+)'\) AS (\w+)(?:\([^()]*\))?\)", lambda f: _cast(texts, f), query)
+    query = re.sub(r"unhex\('(\d+)'\)", lambda f: _letters_of(texts, f), query)
     query = re.sub(r"arrayMap\(x -> (.*?\)), (\"[^\"]*\")\)", r"list_transform(\2, lambda x: \1)", query)
     query = re.sub(r'CAST\(SUM\(("[^"]*")\) AS Nullable\(Int(\d+)\)\)', _wrapped, query)
     return re.sub(r"'(\d+)'", told, query)
 
 
 def _cast(texts: list[str], found: re.Match[str]) -> str:
+    return f"CAST({_letters_of(texts, found)} AS {_TYPES.get(found[2], 'VARCHAR')})"
+
+
+def _letters_of(texts: list[str], found: re.Match[str]) -> str:
     at = int(found[1])
     texts[at] = bytes.fromhex(texts[at]).decode("latin-1")
-    return f"CAST('{at}' AS {_TYPES.get(found[2], 'VARCHAR')})"
+    return f"'{at}'"
 
 
 def _wrapped(found: re.Match[str]) -> str:

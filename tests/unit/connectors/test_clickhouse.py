@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from connector_tables import REGISTRY
@@ -337,6 +338,36 @@ def test_deletes_that_the_engine_does_not_know(clickhouse: ClickHouse) -> None:
     assert rows_of(table) == [(1, "b")]
     with pytest.raises(ConnectorError, match="E3162.*added alone"):
         ClickHouseRows(made(clickhouse)).write([changes((DELETE, 1, None))])
+
+
+def test_versions_of_the_query(clickhouse: ClickHouse) -> None:
+    """Of a column of versions that is declared the greatest counts; a row that is deleted has none."""
+    schema = Schema.of(("id", INT), ("v", decimal(20, 0)))
+    table = made(
+        clickhouse, schema, ("id",), "ReplacingMergeTree(v, gone) ORDER BY id", "id Int32, v UInt64, gone UInt8"
+    )
+    rows = ClickHouseRows(table)
+    rows.write([batch_of(schema, [(1, Decimal(9))])])
+    rows.write([batch_of(schema, [(1, Decimal(8))])])
+    with pytest.raises(ConnectorError, match="E3162.*not of which version"):
+        rows.write([ChangelogBatch(batch_of(schema, [(1, Decimal(9))]).rows, np.array([DELETE], np.int8))])
+    assert rows_of(table) == [(1, Decimal(9))]
+
+
+def test_times_in_the_key(clickhouse: ClickHouse) -> None:
+    """An hour that comes twice, in autumn, is two hours."""
+    schema = Schema.of(("t", timestamp_ltz(0)), ("id", INT))
+    table = made(
+        clickhouse, schema, columns="t DateTime('Europe/Berlin'), id Int32", engine="MergeTree ORDER BY (t, id)"
+    )
+    hours = [
+        datetime.datetime(2024, 10, 26, 22 + i, tzinfo=datetime.UTC)
+        if i < 2
+        else datetime.datetime(2024, 10, 27, i - 2, tzinfo=datetime.UTC)
+        for i in range(5)
+    ]
+    ClickHouseRows(table).write([batch_of(schema, [(hour, i) for i, hour in enumerate(hours)])])
+    check_resumes_from_every_position(table)
 
 
 def test_columns_that_are_others(clickhouse: ClickHouse) -> None:
