@@ -9,7 +9,7 @@ from runtime.core.types import STRING, VARIANT, DataType, RowField, TypeRoot, ar
 from runtime.expr.nodes import Call, Cast, Expr, Literal
 from runtime.expr.nullability import cast_type
 from sqlengine.bind.coerce import cast_to
-from sqlengine.bind.construct import written_array
+from sqlengine.bind.construct import row_of, written_array
 from sqlengine.bind.operators import scalar_call
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.parse.nodes import FunctionCall
@@ -64,7 +64,7 @@ def jsonb_of(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Ex
         fields = tuple(
             RowField(f"f{i}" if f.name == f"EXPR${i - 1}" else f.name, f.type) for i, f in enumerate(type_.fields, 1)
         )
-        value = value.with_(type=type_.with_(fields=fields))
+        value = Cast(value, type_.with_(fields=fields), span=span)
     return value if value.type.root is _R.VARIANT else Cast(value, cast_type(value.type, VARIANT), span=span)
 
 
@@ -90,7 +90,6 @@ def row_or(binder: ExpressionRules, tree: FunctionCall) -> Expr:
     if span is not None:
         for shown in source.shown:
             binder.mentions.setdefault(shown.id, span)
-    fields = tuple(RowField(c.name, c.type.materialized()) for c in source.shown)
-    return Call(
-        "ROW", tuple(c.ref() for c in source.shown), DataType(_R.ROW, fields=fields, nullable=False), span=span_of(tree)
-    )
+    made = row_of([c.ref() for c in source.shown], span)
+    fields = tuple(RowField(c.name, f.type) for c, f in zip(source.shown, made.type.fields, strict=True))
+    return Cast(made, made.type.with_(fields=fields), span=span)
