@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -221,7 +222,16 @@ def cast_explicitly(value: Expr, target: DataType, safe: bool, span: Span | None
     wanted = cast_type(value.type, target, safe=safe)
     if value.type == wanted:
         return value
+    if not safe and isinstance(value, Literal) and target.root is TypeRoot.DECIMAL and _has_room(value.value, target):
+        wanted = wanted.not_null()
     return Cast(value, wanted, safe, span=span)
+
+
+def _has_room(number: object, target: DataType) -> bool:
+    """Whether a number has no more digits before the point than a DECIMAL, with a digit to spare for rounding."""
+    if isinstance(number, bool) or not isinstance(number, int | float | Decimal):
+        return False
+    return abs(number) < 10 ** (target.precision - target.scale) - 1
 
 
 def written_array(text: exp.Literal, target: DataType, *, safe: bool = False) -> Expr:

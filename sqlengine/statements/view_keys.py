@@ -91,10 +91,10 @@ class ViewKeys:
         names = ", ".join(name for name, _ in relying)
         columns = ", ".join(relying[0][1][0])
         raise CatalogError(
-            f'({columns}) would be no key of "{view.path.name}" any more, and {names} was planned over it',
+            f'"{view.path.name}" would have no key ({columns}) any more, over which others were planned: {names}',
             code="E1410",
             span=span,
-            hint=f"end that first, or have the query give one row for each ({columns})",
+            hint=f"drop or stop those first, or have the query give one row for each ({columns})",
         )
 
 

@@ -291,6 +291,18 @@ def test_what_has_changed_is_told(change: str, code: str) -> None:
         assert raised.value.code == code
 
 
+def test_a_view_without_the_key_of_its_plan_is_told() -> None:
+    view = "MATERIALIZED VIEW best AS SELECT item, MAX(price) AS total FROM orders GROUP BY item"
+    with simple() as t_env:
+        t_env.execute_script(f"SET 'sqlengine.insert.follow' = 'true'; CREATE {view}")
+        plan = t_env.compile_plan_sql("INSERT INTO sums SELECT DISTINCT item, total FROM best")
+        plan.execute().wait()
+        assert rows(t_env) == [("a", 7), ("b", 6)]
+        t_env.execute_sql(f"ALTER {view}, id")
+        with pytest.raises(CatalogError, match=r"\(item\) is no key of it now"):
+            plan.execute()
+
+
 def test_more_columns_of_a_source_are_nothing_to_a_plan() -> None:
     with simple() as t_env:
         plan = t_env.compile_plan_sql(SUMS)
