@@ -64,12 +64,13 @@ class Notifications:
     """Who listens to what, in one server. From any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Held while somebody is told."""
         self._listeners: dict[str, dict[Listener, None]] = {}
 
     def commit(self, listener: Listener, channels: set[str], told: list[Notification]) -> None:
         """From now on a session listens to these channels, and what it tells is heard."""
-        with self._lock:
+        with self.lock:
             for channel in listener.channels - channels:
                 listeners = self._listeners[channel]
                 del listeners[listener]
@@ -166,7 +167,8 @@ class Listener:
 
     def take(self) -> list[Notification]:
         """What was heard since the last time; by the thread of the loop."""
-        heard, self._heard = self._heard, []
-        if heard:
-            self._waiting -= sum(notification.nbytes for notification in heard)
+        if not self._heard:
+            return []
+        with self._hub.lock:
+            heard, self._heard, self._waiting = self._heard, [], 0
         return heard
