@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from planner.explain_state import counted, size_text
+from planner.amounts import counted, size_text
 from runtime.plan.estimates.rows import RowFacts, combinations
 from runtime.plan.estimates.sizes import INDEXED, LIST, key_index_bytes
 from runtime.plan.nodes import PhysicalNode, SourceExec

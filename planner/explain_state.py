@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from planner.amounts import counted, size_text
 from planner.cost.column_facts import statistics_of
 from planner.cost.row_facts import row_facts
 from planner.cost.state_size import TableSize, state_sizes
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 else:
     _explain_indices = Room("planner.explain_indices")
 
-__all__ = ["counted", "size_text", "state_text", "tables_of"]
+__all__ = ["state_text", "tables_of"]
 
 
 def tables_of(plans: Sequence[LogicalNode]) -> dict[str, TableStatistics]:
@@ -78,16 +79,3 @@ def _parts(node: PhysicalNode, size: TableSize, known: bool) -> Iterator[str]:
 
 def _ends(node: PhysicalNode) -> bool:
     return all(source.table.bounded for source in walk(node) if isinstance(source, p.SourceExec))
-
-
-def counted(count: int, what: str) -> str:
-    """`2 rows`."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def size_text(size: float) -> str:
-    """`1.5 MiB`."""
-    for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= length:
-            return f"{size / length:.1f} {unit}"
-    return f"{size:.0f} B"

@@ -17,7 +17,7 @@ from sqlengine.roles.privileges import OWNERSHIP, PUBLIC, Granted, Target
 from sqlengine.roles.verifier import Verifier
 
 if TYPE_CHECKING:
-    from sqlengine.roles.secrets import Secret
+    from sqlengine.roles.secret import Secret
 
 __all__ = ["FIRST", "Role", "Roles", "Token", "new_token", "token_hash"]
 

@@ -13,7 +13,7 @@ from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.ddl_nodes import Name
 from sqlengine.roles.roles import Roles
-from sqlengine.roles.secrets import Secret, is_reference
+from sqlengine.roles.secret import Secret, is_reference
 from sqlengine.statements.create_text import literal, quoted
 
 __all__ = ["create_secret", "drop_secret", "secret_definitions", "show_secrets"]

@@ -18,8 +18,8 @@ from sqlengine.options.functions import (
     ASYNC_RETRY,
     ASYNC_TIMEOUT,
 )
+from sqlengine.user_functions.failures import failure_of
 from sqlengine.user_functions.limits import TimedOut
-from sqlengine.user_functions.scalar import failed as failure
 
 __all__ = ["AsyncCalls", "side_by_side"]
 
@@ -95,7 +95,7 @@ async def _repeated(function: Callable[..., Any], row: tuple[Any, ...], calls: A
 
 def _error(name: str, error: BaseException, row: tuple[Any, ...], calls: AsyncCalls) -> ExpressionError:
     if not isinstance(error, TimeoutError) or not calls.seconds:
-        return failure(name, error, row)
+        return failure_of(name, error, row)
     made = TimedOut(
         f"the Python function {name} took longer than {calls.seconds:g} s for ({', '.join(map(repr, row))})",
         code="E2114",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import linecache
 import os
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
+from typing import Any
 
 from runtime.core.errors import ExpressionError
 
-__all__ = ["failed_call", "places", "shown_path"]
+__all__ = ["failed_call", "failure_of", "places", "shown_path"]
 
 _OURS = tuple(str(Path(__file__).parents[2] / package) + os.sep for package in ("sqlengine", "runtime"))
 _LIBRARIES = (*{sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")}, "<frozen")
@@ -35,6 +36,11 @@ def failed_call(
     made.reason = f"the Python function {name} failed: {type(error).__name__}"
     made.trace = _shown(_codes(error.__traceback__))
     return made
+
+
+def failure_of(name: str, error: BaseException, row: Sequence[Any] | None) -> ExpressionError:
+    """The error of a call that has raised one."""
+    return failed_call(name, error, "" if row is None else f" for ({', '.join(map(repr, row))})")
 
 
 def places(frame: FrameType | None) -> tuple[str, ...]:

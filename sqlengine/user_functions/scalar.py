@@ -21,7 +21,7 @@ from runtime.expr.function import EvalContext, Value
 from runtime.expr.given import given
 from runtime.expr.time_range import OUT_OF_YEARS, has_times_outside
 from sqlengine.api.rows import python_values
-from sqlengine.user_functions.failures import failed_call
+from sqlengine.user_functions.failures import failure_of
 from sqlengine.user_functions.limits import Mark, TimedOut, TimeLimit
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def called(name: str, function: Callable[..., Any], row: Sequence[Any], *, shown
     except SqlEngineError:
         raise
     except Exception as error:
-        raise failed(name, error, row if shown else None) from error
+        raise failure_of(name, error, row if shown else None) from error
 
 
 def limited(
@@ -207,11 +207,6 @@ def limited(
         return called(name, function, row, shown=shown)
 
     return limit.run(work)
-
-
-def failed(name: str, error: BaseException, row: Sequence[Any] | None) -> ExpressionError:
-    """The error of a call that has raised one."""
-    return failed_call(name, error, "" if row is None else f" for ({', '.join(map(repr, row))})")
 
 
 def as_rows(
@@ -315,4 +310,4 @@ def _rows_of_frame(frame: Any, arrow: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(columns, fields=fields)
 
 
-__all__ += ["VECTORS", "failed", "limited", "rows_of"]
+__all__ += ["VECTORS", "limited", "rows_of"]

@@ -25,7 +25,8 @@ from runtime.checkpoint.local_storage import LocalStorage
 from runtime.core.changelog import ChangelogBatch
 from sqlengine import TableEnvironment
 from sqlengine.database.folder.changes import EpochChanges, TableChanges, bodies_of
-from sqlengine.database.folder.log import Log, LogEnd
+from sqlengine.database.folder.log import Log
+from sqlengine.database.folder.log_end import LogEnd
 
 THREADS = 20
 VIEWS = (

@@ -286,7 +286,8 @@ _LOG_WRITER = """
 import sys, threading
 from runtime.checkpoint.keys import NO_KEYS
 from runtime.checkpoint.local_storage import LocalStorage
-from sqlengine.database.folder.log import Log, LogEnd, read_log
+from sqlengine.database.folder.log import Log, read_log
+from sqlengine.database.folder.log_end import LogEnd
 storage, end = LocalStorage(sys.argv[1]), LogEnd(0)
 counts = [0] * 20
 for epoch in read_log(storage, "db", 0, NO_KEYS, end):

@@ -42,7 +42,8 @@ from sqlengine.database.folder.changes import (
 from sqlengine.database.folder.checkpoint import Manifest
 from sqlengine.database.folder.job_folders import job_folders
 from sqlengine.database.folder.lease import Lease, SharedLease, taken_over
-from sqlengine.database.folder.log import Log, LogEnd
+from sqlengine.database.folder.log import Log
+from sqlengine.database.folder.log_end import LogEnd
 from sqlengine.database.folder.log_entries import LogEntry, log_entries
 from sqlengine.database.folder.opening import check_is_new, damaged, owned, storage_of
 from sqlengine.database.folder.pieces import RowChanges, is_cheaper_anew

@@ -30,12 +30,11 @@ from runtime.core.errors import DatabaseError
 from runtime.core.strict_json import read_json
 from sqlengine.database.folder.changes import Body
 from sqlengine.database.folder.frames import LAST, OPENING, Frame, FrameReader, frame_of
+from sqlengine.database.folder.log_end import FORMAT, LogEnd
 from sqlengine.database.folder.log_files import contents, files_for, log_files, log_name
 
-__all__ = ["FORMAT", "EpochBodies", "Log", "LogEnd", "identity_of", "read_log"]
+__all__ = ["EpochBodies", "Log", "identity_of", "read_log"]
 
-FORMAT = 3
-"""The version of what stands in files of the log. Since 3 epochs say when they were complete."""
 _OPENING_BYTES = 1 << 16
 
 
@@ -45,22 +44,6 @@ class EpochBodies:
 
     epoch: int
     bodies: list[pa.Buffer]
-
-
-@dataclass(slots=True)
-class LogEnd:
-    """Where a log ends: the last whole epoch; the newest file (None: there is none), the number of its first epoch, and
-    how much of it counts. `cut`: how many bytes of a torn end stand behind that; `dropped`: whole frames are among them,
-    of which none was synced. `format`: that of the newest file."""
-
-    epoch: int
-    file: str | None = None
-    first: int = 0
-    size: int = 0
-    cut: int = 0
-    dropped: bool = False
-    owner: int = 0
-    format: int = FORMAT
 
 
 def read_log(storage: Storage, identity: str, after: int, keys: Keys, end: LogEnd) -> Iterator[EpochBodies]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -22,9 +22,7 @@ from runtime.checkpoint.shared_storage import SharedStorage
 from runtime.checkpoint.storage import Damage, Storage
 from sqlengine.database.folder.frames import FENCE, FrameReader
 from sqlengine.database.folder.lease import taken_over
-
-if TYPE_CHECKING:
-    from sqlengine.database.folder.log import LogEnd
+from sqlengine.database.folder.log_end import LogEnd
 
 __all__ = ["FOLDER", "LogFiles", "contents", "files_for", "log_files", "log_name"]
 

@@ -32,7 +32,8 @@ from sqlengine.database.folder.changes import EpochChanges, bodies_of, changes_o
 from sqlengine.database.folder.checkpoint import Manifest
 from sqlengine.database.folder.job_folders import FOLDER as JOBS
 from sqlengine.database.folder.lease import OWNER, FolderLease, Lease, SharedLease
-from sqlengine.database.folder.log import Log, LogEnd, identity_of, read_log
+from sqlengine.database.folder.log import Log, identity_of, read_log
+from sqlengine.database.folder.log_end import LogEnd
 from sqlengine.database.folder.log_files import FOLDER as LOG_FOLDER
 from sqlengine.database.folder.log_files import log_files
 from sqlengine.database.folder.pieces import read_rows

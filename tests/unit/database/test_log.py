@@ -16,7 +16,8 @@ from runtime.checkpoint.keys import NO_KEYS, Keys
 from runtime.checkpoint.local_storage import LocalStorage, _LocalFile
 from runtime.checkpoint.storage import Damage
 from runtime.core.errors import DatabaseError
-from sqlengine.database.folder.log import Log, LogEnd, read_log
+from sqlengine.database.folder.log import Log, read_log
+from sqlengine.database.folder.log_end import LogEnd
 from sqlengine.database.folder.log_files import log_files
 from tests.faults.disk import Disk, Killed, fault_from
 

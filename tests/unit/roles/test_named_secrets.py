@@ -12,7 +12,7 @@ from runtime.core.secrets import MASK, masked_source, masked_sql
 from sqlengine import TableEnvironment
 from sqlengine.database.acting import act_for
 from sqlengine.roles.authority import Authority
-from sqlengine.roles.secrets import Secret
+from sqlengine.roles.secret import Secret
 
 MARK = "nachtigall-7f3a"
 
