@@ -44,7 +44,7 @@ for _package in () if importlib.util.find_spec("sqlengine.runtime") else ("plann
         )
 
 if TYPE_CHECKING:
-    from sqlengine.api.public import *  # noqa: F403
+    from sqlengine.public import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Any:
     and a run of pytest without SQL nothing."""
     if name.startswith("__") and name != "__all__":
         raise AttributeError(name)
-    public = importlib.import_module("sqlengine.api.public")
+    public = importlib.import_module("sqlengine.public")
     if not hasattr(public, name):
         raise AttributeError(f"module 'sqlengine' has no attribute {name!r}")
     value = globals()[name] = getattr(public, name)

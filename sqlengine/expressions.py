@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlengine.table_api.code import Code, compose
-from sqlengine.table_api.column_selection import range_, with_columns, without_columns
-from sqlengine.table_api.constructors import (
+from sqlengine.expression.column_selection import range_, with_columns, without_columns
+from sqlengine.expression.constructors import (
     and_,
     array,
     call,
@@ -29,10 +28,11 @@ from sqlengine.table_api.constructors import (
     row,
     with_all_columns,
 )
-from sqlengine.table_api.expression import Expression, as_code, as_expression, call_expression
-from sqlengine.table_api.method_parts import given
-from sqlengine.table_api.sql_words import JsonOnNull, TimePointUnit
+from sqlengine.expression.expression import Expression, as_code, as_expression, call_expression
+from sqlengine.expression.method_parts import given
+from sqlengine.expression.sql_words import JsonOnNull, TimePointUnit
 from sqlengine.table_api.windows import CURRENT_RANGE, CURRENT_ROW, UNBOUNDED_RANGE, UNBOUNDED_ROW, row_interval
+from sqlengine.values.code import Code, compose
 
 __all__ = [
     "CURRENT_RANGE",

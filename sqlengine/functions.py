@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.core.errors import did_you_mean
-from sqlengine.table_api.code import Code, compose
-from sqlengine.table_api.expression import Expression, as_code, call_expression
-from sqlengine.table_api.function_docs import FunctionDoc, function_docs
+from sqlengine.expression.expression import Expression, as_code, call_expression
+from sqlengine.expression.function_docs import FunctionDoc, function_docs
+from sqlengine.values.code import Code, compose
 
 __all__ = ["count_star", "json_object", "json_objectagg"]
 

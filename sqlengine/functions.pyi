@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlengine.table_api.expression import Expression
+from sqlengine.expression.expression import Expression
 
 Operand = Any
 """An expression, or a Python value that is a literal."""

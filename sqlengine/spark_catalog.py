@@ -25,8 +25,8 @@ from runtime.spi.registry import ConnectorFactory, TableRequest
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
 from sqlengine.catalog.foreign import ForeignNames
 from sqlengine.catalog.objects import CatalogTable, ObjectPath, PhysicalColumn
-from sqlengine.spark.reading import opened
-from sqlengine.spark.table_text import create_table_text, quoted
+from sqlengine.frames.reading import opened
+from sqlengine.frames.table_text import create_table_text, quoted
 
 __all__ = ["SparkCatalog"]
 

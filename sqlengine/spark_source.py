@@ -39,8 +39,8 @@ from runtime.spark import data_source
 from runtime.spark.epoch_log import EpochLog, EpochLogSink
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.api.result import Result
-from sqlengine.table_api.code import name_sql
+from sqlengine.results.result import Result
+from sqlengine.values.code import name_sql
 
 __all__ = ["SparkQuery", "register"]
 

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.rooms import Room
-from sqlengine.api.result import Result
 from sqlengine.database.session import Session
+from sqlengine.results.result import Result
 
 if TYPE_CHECKING:
     import sqlengine.statements.functions as _functions
-    import sqlengine.table_api.code as _code
+    import sqlengine.values.code as _code
     from sqlengine.table_api.table import Table
     from sqlengine.table_api.table_descriptor import TableDescriptor
 else:
     _functions = Room("sqlengine.statements.functions")
-    _code = Room("sqlengine.table_api.code")
+    _code = Room("sqlengine.values.code")
 
 __all__ = ["CatalogMethods"]
 

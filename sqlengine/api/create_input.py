@@ -15,8 +15,8 @@ from sqlengine.catalog.objects import CatalogTable, PhysicalColumn
 from sqlengine.database.session import PYTHON_INPUT, Session, physical_schema
 from sqlengine.parse import parse_statement
 from sqlengine.statements.dispatch import execute
-from sqlengine.table_api.code import path_sql
-from sqlengine.table_api.data_types import TableSchema, column_types
+from sqlengine.values.code import path_sql
+from sqlengine.values.data_types import TableSchema, column_types
 
 __all__ = ["InputOptions", "create_input"]
 

@@ -15,7 +15,7 @@ from runtime.core.errors import BindError, SqlEngineError
 from runtime.core.metrics import exposition
 from runtime.core.rooms import Room
 from runtime.core.types import DataType
-from sqlengine.api.result import Result
+from sqlengine.api.procedure_context import context_of
 from sqlengine.api.table_factory import TableFactory, as_python, located
 from sqlengine.database.information_schema import InformationSchema
 from sqlengine.database.session import Session
@@ -24,6 +24,7 @@ from sqlengine.options.target import TARGET
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.repeated import KnownHeads
+from sqlengine.results.result import Result
 from sqlengine.statements.planning import object_schema
 
 if TYPE_CHECKING:
@@ -31,31 +32,31 @@ if TYPE_CHECKING:
 
     import runtime.spark.session as _spark_session
     import sqlengine.database.metrics as _metrics
-    import sqlengine.parameters.statement as _parameters
+    import sqlengine.expression.given as _given
     import sqlengine.statements.lasting as _lasting
     import sqlengine.statements.lasting_jobs as _lasting_jobs
+    import sqlengine.statements.prepared_statement as _parameters
     import sqlengine.statements.procedures as _procedures
     import sqlengine.statements.settings as _settings
-    import sqlengine.table_api.code as _code
     import sqlengine.table_api.compiled_plan as _compiled_plan
-    import sqlengine.table_api.given as _given
+    import sqlengine.values.code as _code
     from sqlengine.api.variables import Where
+    from sqlengine.expression.sql_words import ExplainDetail
     from sqlengine.parameters.binding import Parameters
-    from sqlengine.parameters.statement import PreparedStatement, RepeatedInserts
     from sqlengine.spark_catalog import SparkCatalog
+    from sqlengine.statements.prepared_statement import PreparedStatement, RepeatedInserts
     from sqlengine.table_api.compiled_plan import CompiledPlan, PlanReference
-    from sqlengine.table_api.sql_words import ExplainDetail
 else:
-    _code = Room("sqlengine.table_api.code")
+    _code = Room("sqlengine.values.code")
     _spark_session = Room("runtime.spark.session")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
-    _parameters = Room("sqlengine.parameters.statement")
+    _parameters = Room("sqlengine.statements.prepared_statement")
     _metrics = Room("sqlengine.database.metrics")
     _lasting = Room("sqlengine.statements.lasting")
     _procedures = Room("sqlengine.statements.procedures")
     _settings = Room("sqlengine.statements.settings")
     _compiled_plan = Room("sqlengine.table_api.compiled_plan")
-    _given = Room("sqlengine.table_api.given")
+    _given = Room("sqlengine.expression.given")
 
 __all__ = ["Config", "TableEnvironment"]
 
@@ -76,7 +77,7 @@ class TableEnvironment(TableFactory):
         super().__init__(session)
         self._session = session
         self._heads = KnownHeads()
-        session.environment = weakref.ref(self)
+        session.procedure_context = context_of(weakref.ref(self))
         session.information = InformationSchema(
             session.catalogs, session.functions, functools.partial(object_schema, session)
         )

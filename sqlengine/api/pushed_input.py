@@ -14,7 +14,7 @@ from runtime.core.cancellation import Cancellation
 from runtime.core.changelog import KIND_NAMES, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import TypeMismatchError, UnsupportedError
 from runtime.core.schema import Schema
-from sqlengine.table_api.python_data import arrow_of_frame, elements
+from sqlengine.values.python_data import arrow_of_frame, elements
 
 __all__ = ["Input"]
 

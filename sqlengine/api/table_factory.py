@@ -21,14 +21,15 @@ from runtime.core.schema import Schema
 from runtime.expr.function import any_made_by_program
 from runtime.spi.source import SourceTable
 from sqlengine.api.catalog_methods import CatalogMethods
-from sqlengine.api.result import Locate, Result, SqlEngineWarning
 from sqlengine.catalog.objects import CatalogView
-from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.options.dialect import DIALECT, FLINK
+from sqlengine.options.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.advice import advice, noted
+from sqlengine.results.result import Locate, Result, SqlEngineWarning
+from sqlengine.results.stopped import INSERT_STOPPED
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.planning import object_schema, query_schema
 from sqlengine.statements.queries import DML_SYNC
@@ -39,39 +40,39 @@ if TYPE_CHECKING:
     import sqlengine.api.program_lines as _program_lines
     import sqlengine.api.variables as _variables
     import sqlengine.bind.aggregate_calls as _aggregate_calls
+    import sqlengine.expression.given as _given
+    import sqlengine.frames.frames as _spark_frames
+    import sqlengine.frames.reading as _spark_reading
     import sqlengine.parse.spelling as _spelling
-    import sqlengine.spark.frames as _spark_frames
-    import sqlengine.spark.reading as _spark_reading
     import sqlengine.statements.explain as _explain_room
-    import sqlengine.table_api.code as _code
     import sqlengine.table_api.compiled_plan as _compiled_plan
-    import sqlengine.table_api.given as _given
-    import sqlengine.table_api.python_data as _python_data
     import sqlengine.table_api.query as _query
     import sqlengine.table_api.statement_set as _statement_set
     import sqlengine.table_api.table as _table
     import sqlengine.table_api.table_descriptor as _table_descriptor
+    import sqlengine.values.code as _code
+    import sqlengine.values.python_data as _python_data
     from sqlengine.api.pushed_input import Input
     from sqlengine.api.variables import Named, Where
+    from sqlengine.frames.frames import Frames
     from sqlengine.parameters.binding import Parameters
-    from sqlengine.spark.frames import Frames
-    from sqlengine.table_api.code import Code
     from sqlengine.table_api.compiled_plan import CompiledPlan
     from sqlengine.table_api.statement_set import StatementSet
     from sqlengine.table_api.table import Table
     from sqlengine.table_api.table_descriptor import TableDescriptor
+    from sqlengine.values.code import Code
 else:
     _frame = Room("runtime.spark.frame")
-    _spark_frames = Room("sqlengine.spark.frames")
-    _spark_reading = Room("sqlengine.spark.reading")
+    _spark_frames = Room("sqlengine.frames.frames")
+    _spark_reading = Room("sqlengine.frames.reading")
     _compiled_plan = Room("sqlengine.table_api.compiled_plan")
     _spelling = Room("sqlengine.parse.spelling")
     _python_inputs = Room("sqlengine.api.create_input")
     _program_lines = Room("sqlengine.api.program_lines")
     _variables = Room("sqlengine.api.variables")
-    _code = Room("sqlengine.table_api.code")
-    _given = Room("sqlengine.table_api.given")
-    _python_data = Room("sqlengine.table_api.python_data")
+    _code = Room("sqlengine.values.code")
+    _given = Room("sqlengine.expression.given")
+    _python_data = Room("sqlengine.values.python_data")
     _query = Room("sqlengine.table_api.query")
     _statement_set = Room("sqlengine.table_api.statement_set")
     _table = Room("sqlengine.table_api.table")
@@ -324,7 +325,9 @@ class TableFactory(CatalogMethods):
             raise locate(error) from error.__cause__
         except Stopped:
             raise UnsupportedError(
-                "the statement was stopped before its end", code="E1633", hint="nothing has changed; run it again"
+                "the statement was stopped before its end",
+                code=INSERT_STOPPED,
+                hint="nothing has changed; run it again",
             ) from None
         except RecursionError:
             raise SqlSyntaxError(

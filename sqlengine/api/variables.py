@@ -20,8 +20,8 @@ from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.reading import dialect_of
 from sqlengine.parse.spans import span_of
-from sqlengine.table_api.code import Code, Mark, name_sql
 from sqlengine.table_api.table import Table
+from sqlengine.values.code import Code, Mark, name_sql
 
 __all__ = ["MakesTables", "Named", "Where", "named_variables"]
 

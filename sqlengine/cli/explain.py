@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from runtime.core.errors import OptionError, SqlEngineError, did_you_mean
 from runtime.core.secrets import masked_sql
 from sqlengine.api.environment import TableEnvironment, located
-from sqlengine.cli.colours import Paint
-from sqlengine.cli.scripts import named, scripts
 from sqlengine.database.session import Session
 from sqlengine.options.dialect import DIALECT
 from sqlengine.parse import ddl_nodes as ddl
@@ -22,6 +20,8 @@ from sqlengine.statements.explain import plan_text
 from sqlengine.statements.planning import bound_view
 from sqlengine.statements.tables import described_table
 from sqlengine.statements.views import described_materialized_view
+from sqlengine.terminal.colours import Paint
+from sqlengine.terminal.scripts import named, scripts
 
 __all__ = ["explain_command"]
 

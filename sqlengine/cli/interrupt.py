@@ -11,8 +11,8 @@ from typing import Any
 
 from runtime.core.cancellation import Cancellation
 from runtime.local.job import Job
-from sqlengine.api.result import Result
-from sqlengine.cli.progress import ERASE_LINE
+from sqlengine.results.result import Result
+from sqlengine.terminal.progress import ERASE_LINE
 
 __all__ = ["Interrupt"]
 

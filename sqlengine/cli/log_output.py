@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from runtime.core.logs import FACTS
-from sqlengine.cli.progress import ERASE_LINE
+from sqlengine.terminal.progress import ERASE_LINE
 
 __all__ = ["JsonLines", "log_output"]
 

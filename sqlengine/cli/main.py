@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from runtime.core.errors import SqlEngineError, SqlEngineWarning, code_and_text, did_you_mean, render
 from runtime.core.rooms import Room, load
 from sqlengine import __version__
-from sqlengine.cli.colours import Paint
 from sqlengine.cli.formats import FORMATS
 from sqlengine.cli.pack import PACK, PACK_MORE, add_pack_arguments
 from sqlengine.cli.serve import SERVE, SERVE_MORE, add_serve_arguments
 from sqlengine.options.dialect import DIALECT_OPTION
 from sqlengine.options.target import target_options
+from sqlengine.terminal.colours import Paint
 
 if TYPE_CHECKING:
     import pyarrow as _pyarrow

@@ -10,19 +10,18 @@ from runtime.core.errors import UnsupportedError
 from runtime.core.secrets import masked_text
 from runtime.local.job import Job
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.api.result import Result
-from sqlengine.cli.colours import Paint
 from sqlengine.cli.interrupt import Interrupt
-from sqlengine.cli.progress import Progress
-from sqlengine.cli.render import render_result
-from sqlengine.cli.scripts import named, scripts
+from sqlengine.results.render import render_result
+from sqlengine.results.result import Result
+from sqlengine.results.stopped import INSERT_STOPPED, QUERY_STOPPED
+from sqlengine.terminal.colours import Paint
+from sqlengine.terminal.progress import Progress
+from sqlengine.terminal.scripts import named, scripts
 
 __all__ = ["run_command"]
 
 SHOWN_REASONS = 10
 SLOW_SECONDS = 0.5
-STOPPED = "E1620"
-INSERT_STOPPED = "E1633"
 
 
 def run_command(
@@ -133,7 +132,7 @@ class _Run:
             for piece in render_result(result, self._form, self._paint):
                 self._print(piece)
         except UnsupportedError as error:
-            if error.code != STOPPED:
+            if error.code != QUERY_STOPPED:
                 raise
             self.say("interrupted before all rows were there; --format changelog shows rows as they come")
         finally:

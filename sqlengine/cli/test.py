@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runtime.core.errors import FormatError
-from sqlengine.cli.colours import Paint
 from sqlengine.options.target import TARGET
+from sqlengine.terminal.colours import Paint
 from sqlengine.testing.compare import together
 from sqlengine.testing.rewrite import rewrite_file
 from sqlengine.testing.runner import AS_WRITTEN, SPARK_CUTS, cuts_for, cuts_left_out, run_file, spark_cuts_for

@@ -24,9 +24,9 @@ from sqlengine.database.session import (
     Session,
     is_system_table,
 )
-from sqlengine.options.memory_tables import check_hinted
-from sqlengine.options.watermarks import WatermarkOptions
 from sqlengine.parse.nodes import FILE_DATABASE
+from sqlengine.table_options.memory_tables import check_hinted
+from sqlengine.table_options.watermarks import WatermarkOptions
 
 if TYPE_CHECKING:
     import connectors.absent as _absent_tables
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import sqlengine.database.models as _models
     import sqlengine.database.open_views as _open_views
     import sqlengine.database.past as _past
-    import sqlengine.options.lookups as _lookups
-    import sqlengine.options.sources as _sources
+    import sqlengine.table_options.lookups as _lookups
+    import sqlengine.table_options.sources as _sources
     from connectors.absent import AbsentTable
     from connectors.memory import MemoryTable
     from connectors.models.table import ModelTable
@@ -48,8 +48,8 @@ else:
     _absent_tables = Room("connectors.absent")
     _acting = Room("sqlengine.database.acting")
     _followed_tables = Room("connectors.memory.followed")
-    _lookups = Room("sqlengine.options.lookups")
-    _sources = Room("sqlengine.options.sources")
+    _lookups = Room("sqlengine.table_options.lookups")
+    _sources = Room("sqlengine.table_options.sources")
     _inferred_tables = Room("sqlengine.database.inferred_tables")
     _models = Room("sqlengine.database.models")
     _open_views = Room("sqlengine.database.open_views")

@@ -32,7 +32,7 @@ from sqlengine.database.jobs import Jobs
 from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.shown import NotShown, Shown
 from sqlengine.database.views import Views
-from sqlengine.options.memory_tables import column_files, history_retention, is_append_only
+from sqlengine.table_options.memory_tables import column_files, history_retention, is_append_only
 
 if TYPE_CHECKING:
     import sqlengine.database.histories as _histories

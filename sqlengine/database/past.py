@@ -11,7 +11,7 @@ from connectors.memory.snapshot import PastRows
 from runtime.core.errors import PlanningError, Span
 from sqlengine.catalog.objects import CatalogTable, CatalogView, EpochNumber, MaterializedView, OpenTable
 from sqlengine.database.session import Session
-from sqlengine.options.memory_tables import HISTORY
+from sqlengine.table_options.memory_tables import HISTORY
 
 __all__ = ["moment_text", "no_epochs", "no_history", "past_table"]
 

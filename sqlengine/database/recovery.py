@@ -22,8 +22,8 @@ from runtime.core.rooms import Room
 from runtime.local.checkpoints import RETAINED, Checkpoints
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from runtime.plan.walk import walk_all
-from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.database.session import Session
+from sqlengine.options.savepoint_paths import SAVEPOINT_DIR
 
 if TYPE_CHECKING:
     import runtime.checkpoint.store as _store

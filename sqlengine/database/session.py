@@ -45,9 +45,9 @@ from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.shown import NotShown, Reading
 from sqlengine.database.targets import JobTarget
 from sqlengine.database.turns import Part, TurnLock
-from sqlengine.options.memory_tables import check_hinted
 from sqlengine.options.time_zones import time_zone_name
-from sqlengine.options.watermarks import is_for_connector
+from sqlengine.table_options.memory_tables import check_hinted
+from sqlengine.table_options.watermarks import is_for_connector
 
 if TYPE_CHECKING:
     import connectors.absent as _absent_tables
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from sqlengine.database.durable import Durable
     from sqlengine.database.information_schema import InformationSchema
     from sqlengine.parameters.binding import Parameters
-    from sqlengine.parameters.statement import Prepared
     from sqlengine.roles.authority import Authority
 else:
     _absent_tables = Room("connectors.absent")
@@ -150,7 +149,7 @@ class Session:
         self.job_names: Counter[str] = Counter()
         self.harness = Harness()  # What tests change.
         self.information: InformationSchema | None = None  # Set by the environment, which knows how columns are bound.
-        self.environment: Callable[[], Any] = lambda: None  # What procedures of users get; set by the environment.
+        self.procedure_context: Callable[[], Any] = lambda: None  # What procedures of users get, from the environment.
         self.authority: Authority | None = None  # On whose behalf it acts; None: of the program that has it.
         self.inserts_in_background = False
         """Whether an INSERT whose input ends is a job in the background, too, where it shares no table in memory."""
@@ -166,7 +165,7 @@ class Session:
         """The epoch of the log that has all that the statement at hand has changed; None when nothing tells."""
         self.parameters: Parameters | None = None
         """The values of the statement at hand."""
-        self.prepared: dict[str, Prepared] = {}
+        self.prepared: dict[str, Any] = {}
         """What PREPARE has made, by name."""
         self.on_job: Callable[[Job], object] | None = None
         """Called with every job of a statement before it runs: for whoever shows progress."""

@@ -27,9 +27,9 @@ from runtime.core.cancellation import watching
 from runtime.core.errors import SqlEngineError, SqlSyntaxError, render
 from runtime.core.rooms import Room
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.api.result import Result
-from sqlengine.cli.progress import Progress, StatementProgress
-from sqlengine.notebook.live_table import shows_in_place
+from sqlengine.results.live_table import shows_in_place
+from sqlengine.results.result import Result
+from sqlengine.terminal.progress import Progress, StatementProgress
 
 if TYPE_CHECKING:
     import sqlengine.spark as _spark

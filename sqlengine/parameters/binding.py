@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -21,7 +21,6 @@ from planner.logical.nodes import LogicalNode
 from runtime.core.errors import BindError, Span, SqlEngineError, TypeMismatchError
 from runtime.core.given_values import hide_given
 from runtime.core.node import Node, node_fields
-from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, NULL, STRING, DataType, TypeRoot, timestamp_ltz
 from runtime.eval.constant import literal_value
@@ -32,12 +31,6 @@ from sqlengine.catalog.objects import ObjectPath
 from sqlengine.parameters.values import as_column, type_of
 
 __all__ = ["Key", "Parameters", "Slot", "parameters_in", "rewritten", "shown", "told_at"]
-
-if TYPE_CHECKING:
-    import sqlengine.parameters.rows as _rows
-    from sqlengine.parameters.plans import Plans
-else:
-    _rows = Room("sqlengine.parameters.rows")
 
 _N = TypeVar("_N")
 _P = TypeVar("_P", bound=LogicalNode)
@@ -51,6 +44,22 @@ _SEARCHED = 1000
 
 Slot = tuple[Key, DataType]
 """A parameter in a place of a type."""
+
+
+class KeptPlans(Protocol):
+    """What was made of a prepared statement, to be used again with other values (`statements.prepared_plans`)."""
+
+    def query(self, session: Any, parameters: Parameters, plan: Callable[[], Any]) -> Any:
+        """The plan of a query for the values: one that was made before, or one that `plan` makes."""
+        ...
+
+    def find(self, session: Any, parameters: Parameters) -> Any:
+        """What was kept for such values; None when there is none."""
+        ...
+
+    def keep(self, made: Any, session: Any, parameters: Parameters, rows: dict[str, int] | None = None) -> None:
+        """Remember what was made from the statement as bound last."""
+        ...
 
 
 @dataclass
@@ -67,7 +76,7 @@ class Parameters:
     columns: Mapping[Key, Sequence[Any]] | None
     places: Mapping[Key, Span | None] = field(default_factory=dict)
     """Where each stands first."""
-    plans: Plans | None = None
+    plans: KeptPlans | None = None
     """Plans to use again, of a statement that is prepared."""
     keeps_places: bool = False
     """Whether the plan is to keep `Parameter` nodes, so that it holds for other values, too."""
@@ -124,8 +133,8 @@ class Parameters:
 
     # --- for the planner
 
-    def bound(self, bind: Callable[[], _P]) -> _P:
-        """What `bind` gives, with a type for each parameter; with values in their places unless they stay.
+    def typed(self, bind: Callable[[], _P]) -> _P:
+        """What `bind` gives, with a type for each parameter.
 
         Raises what `bind` raises; TypeMismatchError E1330 for values of a kind that no type has.
         """
@@ -146,9 +155,7 @@ class Parameters:
                     break
             self._asks = False
         self.slots = list(dict.fromkeys((p.key, p.type) for p in parameters_in(made)))
-        if self.keeps_places or self.columns is None:
-            return made
-        return self.filled(made) if self.count_of_rows == 1 else _rows.with_rows(made, self, self.count_of_rows)
+        return made
 
     @property
     def count_of_rows(self) -> int:

@@ -1,7 +1,9 @@
-"""INSERT of many rows of values: VALUES with parameters as a query over a table of the values, column by column."""
+"""Bound statements with values in the places of parameters. VALUES with many values becomes a query over a table of
+them, column by column."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ from sqlengine.parameters.binding import Parameters, Slot, parameters_in, rewrit
 
 _P = TypeVar("_P", bound=LogicalNode)
 
-__all__ = ["OneByOne", "value_rows", "with_rows"]
+__all__ = ["OneByOne", "bound", "value_rows"]
 
 
 class OneByOne(Exception):
@@ -29,7 +31,19 @@ def value_rows(parameters: Parameters, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=[f"p{i}" for i in range(len(columns))])
 
 
-def with_rows(plan: _P, parameters: Parameters, count: int) -> _P:
+def bound(parameters: Parameters, bind: Callable[[], _P]) -> _P:
+    """What `bind` gives, with a type for each parameter; with values in their places unless they stay.
+
+    Raises what `Parameters.typed` raises, and OneByOne.
+    """
+    made = parameters.typed(bind)
+    if parameters.keeps_places or parameters.columns is None:
+        return made
+    count = parameters.count_of_rows
+    return parameters.filled(made) if count == 1 else _with_rows(made, parameters, count)
+
+
+def _with_rows(plan: _P, parameters: Parameters, count: int) -> _P:
     """The plan of an INSERT with `count` rows in the place of the one of its VALUES.
 
     Raises OneByOne where parameters stand anywhere else.

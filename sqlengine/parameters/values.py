@@ -37,7 +37,7 @@ from runtime.core.types import (
     timestamp_ltz,
 )
 from runtime.expr.typing import common_type
-from sqlengine.api.rows import Row
+from sqlengine.values.rows import Row
 
 __all__ = ["as_column", "plain_values", "type_of"]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from runtime.core.errors import SqlEngineError
 from runtime.core.rooms import Room
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.cli.scripts import scripts
 from sqlengine.shell.executor import Executor
 from sqlengine.shell.meta import Leave
 from sqlengine.shell.reader import pieces, pieces_of_lines
 from sqlengine.shell.screen import Screen
 from sqlengine.statements.create_text import literal, quoted
 from sqlengine.statements.file_catalog import catalog_name
+from sqlengine.terminal.scripts import scripts
 
 if TYPE_CHECKING:
     import sqlengine.shell.remote.connection as _connection

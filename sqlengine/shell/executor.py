@@ -16,15 +16,12 @@ from runtime.local.job import Job
 from runtime.operators.sink import SinkOperator
 from runtime.plan.nodes import SinkExec
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.api.result import Result
-from sqlengine.cli.colours import Paint
-from sqlengine.cli.progress import Progress
-from sqlengine.cli.render import render_result
-from sqlengine.cli.run import INSERT_STOPPED
-from sqlengine.cli.scripts import named, scripts
 from sqlengine.database.jobs import RunningJob
 from sqlengine.options.client import MAX_COLUMN_WIDTH, PRINT_TIME, RESULT_MODE, VERBOSE
 from sqlengine.options.dialect import DIALECT
+from sqlengine.results.render import render_result
+from sqlengine.results.result import Result
+from sqlengine.results.stopped import INSERT_STOPPED, QUERY_STOPPED
 from sqlengine.shell.grid import (
     KIND_STYLES,
     GridColumn,
@@ -39,12 +36,14 @@ from sqlengine.shell.interrupt import StatementInterrupt
 from sqlengine.shell.meta import run_command
 from sqlengine.shell.reader import Piece, pieces
 from sqlengine.shell.screen import Screen, texts_of
+from sqlengine.terminal.colours import Paint
+from sqlengine.terminal.progress import Progress
+from sqlengine.terminal.scripts import named, scripts
 
 __all__ = ["Executor", "Rows", "Viewer"]
 
 BACKGROUND_AFTER_SECONDS = 1.0
 CHROME_LINES = 6
-STOPPED = "E1620"
 _FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json"}
 
 Row = tuple[str | None, ...]
@@ -261,7 +260,7 @@ class Executor:
                     progress.watch(result.job)
                 folded = result.folded()
         except UnsupportedError as error:
-            if error.code != STOPPED:
+            if error.code != QUERY_STOPPED:
                 raise
             self.screen.say("cancelled before all rows were there", "warning")
             return
@@ -364,7 +363,7 @@ class Executor:
                 for piece in render_result(result, form, Paint(None)):
                     self._results(piece)
         except UnsupportedError as error:
-            if error.code != STOPPED:
+            if error.code != QUERY_STOPPED:
                 raise
             self.screen.say("cancelled before all rows were there", "warning")
 

@@ -14,8 +14,8 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from runtime.core.changelog import KIND_NAMES
-from sqlengine.api.result import Result
 from sqlengine.options.client import MAX_COLUMN_WIDTH, MAX_TABLE_ROWS
+from sqlengine.results.result import Result
 from sqlengine.shell.executor import Executor, Rows, Viewer
 from sqlengine.shell.grid import Frame, Line, columns_of, cut
 from sqlengine.shell.grid_view import GridView

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from runtime.core.errors import UnsupportedError, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
-from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.options.client import PRINT_TIME, RESULT_MODE
+from sqlengine.results.result import Result
 from sqlengine.shell.help_texts import STATEMENTS, TABLE_FUNCTIONS, help_on
 from sqlengine.shell.reader import Piece
 from sqlengine.shell.top import top_lines

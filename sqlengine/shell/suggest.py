@@ -15,9 +15,6 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.options import Option
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.database.session import Session
-from sqlengine.options.lookups import LOOKUP_OPTIONS
-from sqlengine.options.sources import SOURCE_OPTIONS
-from sqlengine.options.watermarks import WATERMARK_OPTIONS
 from sqlengine.parse.cursor import RESERVED
 from sqlengine.parse.expectations import Expected, expected_after
 from sqlengine.parse.lexer import OP, QUOTED, STRING, WORD, Token
@@ -26,6 +23,9 @@ from sqlengine.shell.meta import COMMANDS
 from sqlengine.shell.reader import CLIENT_WORDS
 from sqlengine.shell.scope import Relation, Scope, tokens_of
 from sqlengine.statements.settings import SESSION_OPTIONS
+from sqlengine.table_options.lookups import LOOKUP_OPTIONS
+from sqlengine.table_options.sources import SOURCE_OPTIONS
+from sqlengine.table_options.watermarks import WATERMARK_OPTIONS
 from sqlengine.text.functions import function_kind, is_called_by_name, signature_texts
 
 __all__ = ["Suggester", "Suggestion"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.local.job import Job
 from runtime.plan.identity import short_kind
-from sqlengine.cli.progress import rows_through
 from sqlengine.database.session import Session
 from sqlengine.shell.grid import GridColumn, Line, body_line, frame_of, measured
+from sqlengine.terminal.progress import rows_through
 from sqlengine.text.amounts import human_bytes, human_count
 
 __all__ = ["Reading", "human_time", "lag_text", "pressure", "top_lines"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import sqlengine.api.environment as _environment
     import sqlengine.spark_catalog as _spark_catalog
     from sqlengine.api.environment import TableEnvironment
-    from sqlengine.api.result import Result
+    from sqlengine.results.result import Result
 else:
     _environment = Room("sqlengine.api.environment")
     _spark_catalog = Room("sqlengine.spark_catalog")

@@ -5,8 +5,8 @@ from sqlengine.state import StateClient
 
 from __future__ import annotations
 
-from sqlengine.state.client import KeysAsked, StateClient, StateInfo, epoch_of
-from sqlengine.state.failures import (
+from sqlengine.server.state.embedded import serve_state
+from sqlengine.server.state.failures import (
     JobEnded,
     Malformed,
     NotAllowed,
@@ -20,7 +20,7 @@ from sqlengine.state.failures import (
     Unreachable,
     WrongKey,
 )
-from sqlengine.state.serving import serve_state
+from sqlengine.state.client import KeysAsked, StateClient, StateInfo, epoch_of
 
 __all__ = [
     "JobEnded",

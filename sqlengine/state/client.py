@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import flight
 
 from runtime.core.errors import StateQueryError
-from sqlengine.state.failures import (
+from sqlengine.server.state.failures import (
     FAILURES,
     NotAllowed,
     NotStarted,
@@ -26,7 +26,7 @@ from sqlengine.state.failures import (
     Unreachable,
     WrongKey,
 )
-from sqlengine.state.wire import ASKED, EPOCH, FOUND, KEY, MOST_BYTES, MOST_KEYS, Ask, packed
+from sqlengine.server.state.wire import ASKED, EPOCH, FOUND, KEY, MOST_BYTES, MOST_KEYS, Ask, packed
 
 __all__ = ["KeysAsked", "StateClient", "StateInfo", "epoch_of"]
 
@@ -152,7 +152,7 @@ class StateClient:
 
         Raises:
             WrongKey: keys have other columns, or values of another type; nothing is sent.
-            StateQueryError: of the class that says what is wrong (`sqlengine.state.failures`).
+            StateQueryError: of the class that says what is wrong (`sqlengine.server.state.failures`).
         """
         return self._again((of, state), lambda left: self._lookup(of, keys, state, tuple(columns), left))
 

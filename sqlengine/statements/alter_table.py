@@ -27,7 +27,6 @@ from runtime.core.schema import Field, Schema
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import Cast, InputRef
 from runtime.expr.typing import implicit_cast
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import (
     CatalogTable,
     ComputedColumn,
@@ -40,10 +39,11 @@ from sqlengine.catalog.objects import (
 from sqlengine.catalog.statistics import MeasuredTable
 from sqlengine.database.maintained_view import MOST_GATHERED
 from sqlengine.database.session import Session, physical_schema
-from sqlengine.options.connectors import check_connector
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import identifiers
+from sqlengine.results.result import Result
+from sqlengine.statements.connector_options import check_connector
 from sqlengine.statements.tables import (
     catalog_column,
     catalog_distribution,

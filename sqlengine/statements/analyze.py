@@ -15,8 +15,6 @@ from runtime.core.errors import BindError, CatalogError, UnsupportedError, did_y
 from runtime.core.types import DataType, TypeRoot
 from runtime.local.job import Job
 from runtime.spi.statistics import ColumnStatistics, TableStatistics
-from sqlengine.api.result import Result, fold
-from sqlengine.api.rows import python_values
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable, PhysicalColumn
 from sqlengine.catalog.statistics import MeasuredTable, PartitionKey
 from sqlengine.database.binding import Binding
@@ -24,7 +22,9 @@ from sqlengine.database.session import Session
 from sqlengine.parse import parse_query
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import where_equal
+from sqlengine.results.result import Result, fold
 from sqlengine.statements.planning import plan_query
+from sqlengine.values.rows import python_values
 
 __all__ = ["analyze_table"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runtime.core.errors import BindError, did_you_mean
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.planning import object_schema
 
 __all__ = ["comment_on"]

@@ -36,18 +36,18 @@ from runtime.plan.json import FORMAT, VERSION, encode_plan, plan_json
 from runtime.plan.nodes import ProcessTablesExec, SinkExec
 from runtime.plan.stored import decode_plan
 from runtime.plan.walk import expressions_of, walk_all
-from sqlengine.api.result import Result
 from sqlengine.bind.insert import partition_values
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.binding import Binding, noting_tables
 from sqlengine.database.session import Session
+from sqlengine.options.verify import VERIFY
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.explain_restore import restore_text
 from sqlengine.statements.plan_files import plan_exists, read_plan_file, write_plan_file
 from sqlengine.statements.plan_tables import OpenedTables, SinkName, check_tables, table_entry
 from sqlengine.statements.queries import FORCE_RECOMPILE, Inserts, Kept, run_writing, target_table
 from sqlengine.statements.query_reads import Reads
-from sqlengine.verify.options import VERIFY
 
 __all__ = [
     "KEPT",

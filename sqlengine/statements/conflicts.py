@@ -31,15 +31,15 @@ from runtime.expr.nodes import Column, Expr
 from runtime.expr.rewrite import to_input_refs
 from runtime.kernels.grouping import distinct_rows
 from runtime.state.keyed import KeyIndex
-from sqlengine.api.result import Result
 from sqlengine.bind.conflict import bind_conflict_update
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.binding import Binding
 from sqlengine.database.recovery import savepoint_named
 from sqlengine.database.session import Session
-from sqlengine.parameters.rows import OneByOne
+from sqlengine.parameters.rows import OneByOne, bound
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.parameters import marks_of
+from sqlengine.results.result import Result
 from sqlengine.statements.constant_rows import constant_rows
 from sqlengine.statements.epochs import in_epoch, together
 from sqlengine.statements.inserted_rows import inserted_rows, without_null
@@ -366,7 +366,7 @@ def bound_update(statement: st.Insert, session: Session, table: CatalogTable) ->
 
     texts = [value for _, value in statement.assignments] + ([] if statement.where is None else [statement.where])
     marked = any(marks_of(text) for text in texts)
-    made = bind() if parameters is None or not marked else parameters.bound(bind)
+    made = bind() if parameters is None or not marked else bound(parameters, bind)
     return found[-1], made.items
 
 

@@ -28,9 +28,9 @@ from sqlengine.catalog.objects import CatalogTable, PhysicalColumn, is_numbered
 from sqlengine.database.binding import Binding
 from sqlengine.database.recovery import savepoint_named
 from sqlengine.database.session import Session
+from sqlengine.options.verify import VERIFY
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.constant_rows import ConstantRows, only_constants
-from sqlengine.verify.options import VERIFY
 
 if TYPE_CHECKING:
     import sqlengine.bind.fitting as _fits

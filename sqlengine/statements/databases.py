@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from runtime.core.errors import CatalogError, OptionError, Span, SqlEngineError, did_you_mean, pointing_at
 from runtime.spi.catalog import CatalogRequest
-from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.catalog.foreign import foreign_catalog
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
@@ -15,6 +14,7 @@ from sqlengine.database.open_views import check_unchanged
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.file_catalog import FILE, load_file, open_file
 
 __all__ = [

@@ -14,7 +14,6 @@ from runtime.core.schema import Schema
 from runtime.core.secrets import shown_value
 from runtime.core.types import BOOLEAN, STRING
 from runtime.spi.registry import check_options
-from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CONNECTION
 from sqlengine.catalog.definitions import CatalogConnection, CatalogModel, NamedDefinition
 from sqlengine.catalog.objects import PhysicalColumn
@@ -23,6 +22,7 @@ from sqlengine.database.models import PROVIDER, model_request
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 
 __all__ = [
     "alter_definition",

@@ -11,7 +11,6 @@ from runtime.core.secrets import masked_text, shown_value
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
 from runtime.expr.function import ScalarFunction
 from runtime.spi.statistics import TableStatistics
-from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import (
     CatalogTable,
@@ -25,6 +24,7 @@ from sqlengine.database.jobs import RunningJob
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.nodes import FILE_DATABASE
+from sqlengine.results.result import Result
 from sqlengine.statements.create_text import identity_text
 from sqlengine.statements.planning import object_schema
 from sqlengine.text.cells import watermark_text

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.core.errors import SqlEngineError, UnsupportedError
 from runtime.core.rooms import Room
-from sqlengine.api.result import Result
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import session_nodes as sn
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.reading import without_header
+from sqlengine.results.result import Result
 
 if TYPE_CHECKING:
     import sqlengine.database.commits as _commits

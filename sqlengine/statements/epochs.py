@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from runtime.core.errors import ExpressionError, PlanningError
 from runtime.core.rooms import Room
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.open_epoch import OpenEpoch, RowConflict
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 
 if TYPE_CHECKING:
     import sqlengine.database.commits as _commits

@@ -10,11 +10,11 @@ from runtime.core.errors import UnsupportedError
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.explain_analyze import ANALYZE, explain_analyze
 from sqlengine.statements.explain_restore import restore_text
 from sqlengine.statements.planning import (

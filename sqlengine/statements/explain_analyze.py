@@ -19,9 +19,9 @@ from runtime.local.job import Job
 from runtime.operators.operator import StateSize
 from runtime.plan.explain import explain_lines
 from runtime.plan.nodes import PhysicalNode, SinkExec
-from sqlengine.api.result import Result
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.text.amounts import human_bytes
 
 __all__ = ["ANALYZE", "explain_analyze"]

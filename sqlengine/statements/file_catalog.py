@@ -22,11 +22,11 @@ from pathlib import Path
 from runtime.core.errors import CatalogError, ConnectorError, OptionError, Span, SqlEngineError
 from runtime.core.logs import Log
 from runtime.core.secrets import masked_sql
-from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.database.session import Session
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.create_text import create_text, database_text, definition_text, quoted
 
 __all__ = ["FILE", "CatalogFile", "check_files", "load_file", "open_file", "save_files"]

@@ -24,9 +24,9 @@ from sqlengine.parse.trees import Tree
 from sqlengine.statements.planning import bound_schema, bound_view, plan_view
 
 if TYPE_CHECKING:
-    import sqlengine.verify.attach as _attach
+    import sqlengine.statements.verified as _attach
 else:
-    _attach = Room("sqlengine.verify.attach")
+    _attach = Room("sqlengine.statements.verified")
 
 __all__ = ["FollowedQuery", "follow_query", "followed_schema"]
 

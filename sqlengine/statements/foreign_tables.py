@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from runtime.core.errors import UnsupportedError, pointing_at
-from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import TableMaker
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.tables import insert_query
 
 __all__ = ["create_foreign_table"]

@@ -8,10 +8,10 @@ from typing import Any
 
 from runtime.core.errors import CatalogError, Span, UnsupportedError, did_you_mean
 from runtime.expr.library import builtin_functions
-from sqlengine.api.result import Result
 from sqlengine.database.database import UserFunctionEntry
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.user_functions.bases import AggregateFunction, TableAggregateFunction, TableFunction, object_of
 from sqlengine.user_functions.declare import UserFunction, udaf, udf, udtaf, udtf
 from sqlengine.user_functions.process import ProcessTableFunction, declaration

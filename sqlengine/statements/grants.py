@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from runtime.core.errors import BindError, CatalogError, Span, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
-from sqlengine.api.result import Result
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.ddl_nodes import Name, ObjectName
+from sqlengine.results.result import Result
 from sqlengine.roles.outside import whole_path
 from sqlengine.roles.privileges import OWNERSHIP, PRIVILEGES, PUBLIC, Target
 from sqlengine.statements.targets import function_target, is_there

@@ -11,10 +11,10 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError, UnsupportedError
 from runtime.plan.nodes import SourceExec
 from runtime.plan.walk import walk
-from sqlengine.api.result import Result, sorted_positions
 from sqlengine.catalog.objects import CatalogTable, is_numbered
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result, sorted_positions
 from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import plan_inserted
 from sqlengine.statements.row_changes import change_rows, computed_rows

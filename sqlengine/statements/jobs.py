@@ -11,11 +11,11 @@ from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_text
 from runtime.core.types import STRING
-from sqlengine.api.result import Result
 from sqlengine.database.jobs import RunningJob
-from sqlengine.database.savepoint_paths import SAVEPOINT_DIR, next_savepoint
 from sqlengine.database.session import Session
+from sqlengine.options.savepoint_paths import SAVEPOINT_DIR, next_savepoint
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 
 if TYPE_CHECKING:
     import sqlengine.statements.lasting_jobs as _lasting_jobs

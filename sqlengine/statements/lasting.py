@@ -25,7 +25,6 @@ from runtime.core.options import Options
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
-from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
 from sqlengine.catalog.definitions import CatalogSequence
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, is_numbered
@@ -37,12 +36,12 @@ from sqlengine.database.folder.opening import read_backup, shared_storage_of
 from sqlengine.database.folder.stored import Stored
 from sqlengine.database.session import Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DATABASE_OPTIONS, SYNCHRONOUS
-from sqlengine.options.memory_tables import column_files, history_retention
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import session_nodes as sn
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree
+from sqlengine.results.result import Result
 from sqlengine.statements import functions, views
 from sqlengine.statements.create_text import catalog_text, create_text, database_text, definition_text, literal, quoted
 from sqlengine.statements.databases import IN_MEMORY, create_catalog
@@ -52,6 +51,7 @@ from sqlengine.statements.lasting_views import current, follow_again, make_views
 from sqlengine.statements.query_reads import kind_of, query_reads
 from sqlengine.statements.tables import declared_table
 from sqlengine.statements.used_by_jobs import check_unused
+from sqlengine.table_options.memory_tables import column_files, history_retention
 
 if TYPE_CHECKING:
     import sqlengine.statements.grants as _grants

@@ -25,7 +25,6 @@ from runtime.core.rooms import Room
 from runtime.local.checkpoints import RETAINED, Checkpoints
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from runtime.plan.walk import walk_all
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath
 from sqlengine.database.binding import without_known_keys
 from sqlengine.database.durable import Durable
@@ -38,6 +37,7 @@ from sqlengine.options.database import DATABASE_OPTIONS
 from sqlengine.options.target import TARGET
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.lasting_views import current
 from sqlengine.statements.queries import Writing, insert, statement_set
 from sqlengine.statements.query_reads import Reads

@@ -14,12 +14,12 @@ from runtime.core.cancellation import Cancellation
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import AccessError
 from runtime.core.memory import MemoryAccount
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.database import Database
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.roles.limits import Limits
 from sqlengine.statements.targets import table_target
 from sqlengine.text.amounts import counted_rows, human_bytes

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runtime.core.errors import CatalogError, Span, SqlEngineError
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import MaterializedView, ObjectPath, TableRefresh
 from sqlengine.database.folder.changes import Definition
 from sqlengine.database.session import Session
@@ -18,6 +17,7 @@ from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.refresh_nodes import StartMode
 from sqlengine.parse.refresh_nodes import TableRefresh as WrittenRefresh
+from sqlengine.results.result import Result
 from sqlengine.statements.lasting_views import current, with_options
 from sqlengine.statements.queries import flush
 from sqlengine.statements.refreshed_partition import RefreshedPartition, refreshed_partition

@@ -4,10 +4,10 @@ of standard SQL do. A JAR brings nothing here, and a script that adds one goes o
 from __future__ import annotations
 
 from runtime.core.errors import CatalogError, UnsupportedError, did_you_mean
-from sqlengine.api.result import Result
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.ddl_nodes import Name
+from sqlengine.results.result import Result
 
 __all__ = ["add_jar", "load_module", "unload_module", "use_modules"]
 

@@ -10,7 +10,6 @@ from runtime.core.types import STRING
 from runtime.eval.constant import fold_constant
 from runtime.expr.nodes import Literal
 from runtime.spi.abilities import ListsPartitions
-from sqlengine.api.result import Result
 from sqlengine.bind.construct import cast_explicitly
 from sqlengine.bind.insert import partition_values
 from sqlengine.catalog.objects import CatalogTable, PhysicalColumn
@@ -19,6 +18,7 @@ from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.create_text import quoted
 from sqlengine.statements.queries import Inserts, run_writing
 

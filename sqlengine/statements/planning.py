@@ -34,20 +34,22 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedVie
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import Session, physical_schema
 from sqlengine.options.database import FOLLOW
-from sqlengine.options.watermarks import WatermarkOptions
+from sqlengine.options.verify import rule_options
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.trees import Tree, select_all
-from sqlengine.verify.options import rule_options
+from sqlengine.table_options.watermarks import WatermarkOptions
 
 if TYPE_CHECKING:
     import planner.logical.known_keys as _known_keys
     import planner.lower.delta_join as _delta_join
     import sqlengine.database.numbering as _numbering
+    import sqlengine.parameters.rows as _rows
 else:
     _known_keys = Room("planner.logical.known_keys")
     _delta_join = Room("planner.lower.delta_join")
     _numbering = Room("sqlengine.database.numbering")
+    _rows = Room("sqlengine.parameters.rows")
 
 __all__ = [
     "Planned",
@@ -168,7 +170,7 @@ def _bound_query(query: Tree, binding: Binding) -> BoundQuery:
         names.append(bound.names)
         return bound.plan
 
-    return BoundQuery(binding.parameters.bound(bind), names[-1])
+    return BoundQuery(_rows.bound(binding.parameters, bind), names[-1])
 
 
 def _ends(plan: PhysicalNode) -> bool:
@@ -391,7 +393,7 @@ def bound_insert(statement: st.Insert, target: CatalogTable, sink: SinkTable, bi
     """INSERT INTO as bound, with the values of its parameters."""
     if binding.parameters is None:
         return bind_insert(statement, target, sink, binding)
-    return binding.parameters.bound(lambda: bind_insert(statement, target, sink, binding))
+    return _rows.bound(binding.parameters, lambda: bind_insert(statement, target, sink, binding))
 
 
 def _note(session: Session, plans: Sequence[LogicalNode], *, batch: bool = False) -> None:

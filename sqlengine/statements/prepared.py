@@ -10,13 +10,13 @@ from runtime.core.errors import PlanningError, Span, SqlEngineError, Unsupported
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.constant import fold_constant
 from runtime.expr.nodes import Literal
-from sqlengine.api.result import Result
-from sqlengine.api.rows import Row
 from sqlengine.bind import bind_expression
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import Session
-from sqlengine.parameters.statement import Prepared
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
+from sqlengine.statements.prepared_statement import Prepared
+from sqlengine.values.rows import Row
 
 __all__ = ["deallocate", "execute_prepared", "prepare"]
 

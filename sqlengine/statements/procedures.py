@@ -20,23 +20,24 @@ from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, STRING
 from runtime.eval.context import BatchContext
 from runtime.eval.evaluator import Evaluator
-from sqlengine.api.result import Result
-from sqlengine.api.rows import Row, python_values
 from sqlengine.bind.procedures import bind_call
 from sqlengine.catalog.definitions import CatalogProcedure
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import Session
 from sqlengine.options.dialect import DIALECT
+from sqlengine.parameters.rows import bound
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.ddl_nodes import ObjectName
+from sqlengine.results.result import Result
 from sqlengine.statements.definitions import is_free
 from sqlengine.statements.functions import check_language, load_object
-from sqlengine.table_api.code import path_sql
-from sqlengine.table_api.python_data import elements
 from sqlengine.user_functions.failures import failed_call
-from sqlengine.user_functions.procedures import ProcedureContext, ProcedureDeclaration, declared_procedure
+from sqlengine.user_functions.procedures import ProcedureDeclaration, declared_procedure
+from sqlengine.values.code import path_sql
+from sqlengine.values.python_data import elements
+from sqlengine.values.rows import Row, python_values
 
 if TYPE_CHECKING:
     import sqlengine.statements.system_procedures as _system
@@ -80,12 +81,12 @@ def call(statement: st.Call, session: Session) -> Result:
             # What it has run is no text of the user's.
             error.span = statement.procedure.span
             raise
-    environment = session.environment()
-    if environment is None:
+    context = session.procedure_context()
+    if context is None:
         raise PlanningError(f"the procedure {name} needs an environment", code="E1629", span=statement.procedure.span)
     try:
         with _reading_flink(session):
-            rows = declared.call(ProcedureContext(environment), **values)
+            rows = declared.call(context, **values)
             if isinstance(rows, Iterator):
                 rows = list(rows)
     except SqlEngineError:
@@ -110,11 +111,11 @@ def _reading_flink(session: Session) -> Generator[None]:
 
 def _arguments(name: str, declared: ProcedureDeclaration, statement: st.Call, session: Session) -> dict[str, Any]:
     """The values of arguments by name, as Python has them."""
-    bound = _bound(name, declared, statement, session)
+    values = _bound(name, declared, statement, session)
     now = BatchContext(1, session.time_zone, session.clock.now())
     one = pa.RecordBatch.from_arrays([pa.array([True])], names=["one"])
-    columns = Evaluator(bound.rows[0], session.functions).evaluate(one, now)
-    return {c.name: python_values(v, c.type)[0] for c, v in zip(bound.columns, columns, strict=True)}
+    columns = Evaluator(values.rows[0], session.functions).evaluate(one, now)
+    return {c.name: python_values(v, c.type)[0] for c, v in zip(values.columns, columns, strict=True)}
 
 
 def _bound(name: str, declared: ProcedureDeclaration, statement: st.Call, session: Session) -> Values:
@@ -125,7 +126,7 @@ def _bound(name: str, declared: ProcedureDeclaration, statement: st.Call, sessio
     def bind() -> Values:
         return bind_call(name, declared.parameters, statement.arguments, usage, span, binding)
 
-    return bind() if binding.parameters is None else binding.parameters.bound(bind)
+    return bind() if binding.parameters is None else bound(binding.parameters, bind)
 
 
 def result_columns(statement: st.Call, session: Session) -> Schema | None:

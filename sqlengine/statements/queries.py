@@ -29,7 +29,6 @@ from runtime.core.types import BIGINT, STRING
 from runtime.local.job import Job
 from runtime.plan.nodes import PhysicalNode, SourceExec
 from runtime.plan.walk import walk_all
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, is_numbered
 from sqlengine.database.jobs import Begun, RunningJob
 from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
@@ -38,6 +37,8 @@ from sqlengine.options.database import FOLLOW, WEIGHT
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import has_order
+from sqlengine.results.result import Result
+from sqlengine.results.stopped import INSERT_STOPPED
 from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import Planned, plan_insert, plan_query, plan_statement_set
 from sqlengine.text.amounts import counted_rows
@@ -53,8 +54,8 @@ if TYPE_CHECKING:
     import sqlengine.statements.lasting_jobs as _lasting_jobs
     import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.row_changes as _row_changes
+    import sqlengine.statements.verified as _attach
     import sqlengine.statements.written_query as _written_query
-    import sqlengine.verify.attach as _attach
     from runtime.spi.sink import SinkTable
     from sqlengine.statements.query_reads import Reads
 else:
@@ -67,7 +68,7 @@ else:
     _create_text = Room("sqlengine.statements.create_text")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
     _written_query = Room("sqlengine.statements.written_query")
-    _attach = Room("sqlengine.verify.attach")
+    _attach = Room("sqlengine.statements.verified")
     _row_changes = Room("sqlengine.statements.row_changes")
     _query_reads = Room("sqlengine.statements.query_reads")
 
@@ -465,14 +466,14 @@ def _stopped(job: Job, writing: Writing) -> UnsupportedError:
     else:
         rows = zip(job.dataflow.sinks(), writing.targets, strict=True)
         what = ", ".join(f"{counted_rows(s.rows_written)} written to {table.path.name}" for s, table in rows)
-    return UnsupportedError(f"the INSERT was stopped before its end: {what}", code="E1633", hint=hint)
+    return UnsupportedError(f"the INSERT was stopped before its end: {what}", code=INSERT_STOPPED, hint=hint)
 
 
 def _stopped_before_writing(writing: Writing) -> UnsupportedError:
     names = ", ".join(dict.fromkeys(table.path.name for table in writing.targets))
     return UnsupportedError(
         f"the INSERT was stopped before its end: nothing was written to {names}",
-        code="E1633",
+        code=INSERT_STOPPED,
         hint="run it again when it may go on to its end",
     )
 

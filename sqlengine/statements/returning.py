@@ -20,12 +20,12 @@ from runtime.core.node import Node
 from runtime.core.schema import Schema
 from runtime.plan.nodes import CalcExec, PhysicalNode, SourceExec, WatermarkExec
 from runtime.plan.walk import walk
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.session import Session
 from sqlengine.parameters.binding import rewritten
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import is_values, returning_query
+from sqlengine.results.result import Result
 from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import PlannedQuery, plan_insert, plan_query, query_schema
 from sqlengine.statements.row_changes import computed_rows

@@ -13,11 +13,11 @@ from runtime.core.errors import AccessError, CatalogError, OptionError, did_you_
 from runtime.core.options import parse_duration, parse_memory
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, INT, STRING
-from sqlengine.api.result import Result
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.ddl_nodes import Name
 from sqlengine.parse.session_nodes import RoleOptions
+from sqlengine.results.result import Result
 from sqlengine.roles.limits import Limits
 from sqlengine.roles.privileges import Target
 from sqlengine.roles.roles import FIRST, Role, Token, new_token, token_hash

@@ -24,12 +24,12 @@ from runtime.core.types import BIGINT
 from runtime.local.job import Job
 from runtime.plan.nodes import PhysicalNode
 from runtime.state.keyed import KeyIndex
-from sqlengine.api.result import Result, fold
 from sqlengine.bind.defaults import assigned_defaults
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree, delete_query, is_values, update_query
+from sqlengine.results.result import Result, fold
 from sqlengine.statements.constant_rows import constant_rows
 from sqlengine.statements.epochs import in_epoch, together
 from sqlengine.statements.planning import plan_query

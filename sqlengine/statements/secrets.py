@@ -8,10 +8,10 @@ from runtime.core.errors import CatalogError, DatabaseError, OptionError, did_yo
 from runtime.core.schema import Schema
 from runtime.core.secrets import LEAST_HIDDEN
 from runtime.core.types import STRING
-from sqlengine.api.result import Result
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.ddl_nodes import Name
+from sqlengine.results.result import Result
 from sqlengine.roles.roles import Roles
 from sqlengine.roles.secret import Secret, is_reference
 from sqlengine.statements.create_text import literal, quoted

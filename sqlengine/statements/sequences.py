@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from runtime.core.errors import CatalogError, Span, UnsupportedError, did_you_mean, pointing_at
 from runtime.core.types import BIGINT, DataType
-from sqlengine.api.result import Result
 from sqlengine.catalog.definitions import CatalogSequence, range_of_type
 from sqlengine.catalog.objects import CatalogTable, DefaultValue, ObjectPath, PhysicalColumn
 from sqlengine.database.number_functions import find_sequence
@@ -15,6 +14,7 @@ from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import session_nodes as sn
 from sqlengine.parse.sequence_names import asks_for_number, sequence_names, with_sequence_names
+from sqlengine.results.result import Result
 from sqlengine.statements.create_text import literal
 from sqlengine.statements.definitions import is_free
 

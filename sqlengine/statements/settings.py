@@ -34,7 +34,6 @@ from runtime.plan.parts import ASYNC_LOOKUP_OPTIONS
 from runtime.spark.options import CONTROL_PORT, MODE, RESIDENT, STATE_DIR
 from runtime.state.backend import BACKEND_OPTIONS
 from runtime.tasks.options import LOOK_UP_IN_TASKS, PROCESSES_DIR, READ_IN_TASKS, WRITE_IN_TASKS, WRITTEN_ROWS
-from sqlengine.api.result import Result
 from sqlengine.bind.hints import IGNORE_HINTS
 from sqlengine.bind.session import MATCH_SEMANTICS
 from sqlengine.database.recovery import RECOVERY_OPTIONS
@@ -46,10 +45,11 @@ from sqlengine.options.flink import FLINK_OPTIONS, noted_option
 from sqlengine.options.functions import FUNCTION_OPTIONS
 from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 from sqlengine.options.time_zones import time_zone_name
-from sqlengine.options.watermarks import IDLE_TIMEOUT
+from sqlengine.options.verify import EVERY, VERIFY
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.queries import DML_SYNC, FORCE_RECOMPILE
-from sqlengine.verify.options import EVERY, VERIFY
+from sqlengine.table_options.watermarks import IDLE_TIMEOUT
 
 if TYPE_CHECKING:
     import sqlengine.statements.allowed as _allowed

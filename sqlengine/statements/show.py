@@ -11,13 +11,13 @@ from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, INT, STRING
 from runtime.spi.abilities import ListsPartitions
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
 from sqlengine.database.binding import Binding
 from sqlengine.database.information_schema import INFORMATION_SCHEMA, INFORMATION_TABLES
 from sqlengine.database.session import SYSTEM_DATABASE, Session
 from sqlengine.database.system_tables import SystemTables
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.statements.create_text import (
     catalog_text,
     database_text,

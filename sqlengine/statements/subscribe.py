@@ -10,10 +10,10 @@ from runtime.core.cancellation import Cancellation
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import UnsupportedError
 from runtime.core.wakeup import Wakeup
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 
 __all__ = ["subscribe"]
 

@@ -27,14 +27,14 @@ from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.recovery import CHECKPOINT_DIR
-from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.database.session import Session
+from sqlengine.options.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.dispatch import execute
-from sqlengine.table_api.code import path_sql
 from sqlengine.user_functions.procedures import Parameter, ProcedureDeclaration
+from sqlengine.values.code import path_sql
 
 __all__ = ["procedures"]
 

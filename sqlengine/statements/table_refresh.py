@@ -11,9 +11,9 @@ from sqlengine.catalog.objects import MaterializedView, PhysicalColumn, TableRef
 from sqlengine.database.binding import Binding
 from sqlengine.database.session import Session
 from sqlengine.options.database import FRESHNESS_CONTINUOUS, FRESHNESS_FULL, FULL_FROM
-from sqlengine.options.memory_tables import HISTORY, check_view_option
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.lasting_views import meaning
+from sqlengine.table_options.memory_tables import HISTORY, check_view_option
 
 __all__ = ["check_options", "described_refresh", "start_of"]
 

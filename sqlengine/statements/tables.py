@@ -26,7 +26,6 @@ from runtime.core.schema import Schema
 from runtime.core.types import DataType
 from runtime.spi.abilities import SupportsReplacement
 from runtime.spi.sink import SinkTable
-from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import (
     CatalogTable,
@@ -43,13 +42,14 @@ from sqlengine.catalog.objects import (
 )
 from sqlengine.database.open_views import check_unchanged
 from sqlengine.database.session import Session
-from sqlengine.options.connectors import check_connector
 from sqlengine.options.database import FOLLOW
-from sqlengine.options.memory_tables import check_memory_table
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
+from sqlengine.statements.connector_options import check_connector
 from sqlengine.statements.planning import check_declaration, plan_query, query_schema
 from sqlengine.statements.queries import LAST_SHOWS, Inserts, run_writing
+from sqlengine.table_options.memory_tables import check_memory_table
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling

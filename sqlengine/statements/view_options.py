@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from runtime.core.errors import CatalogError, pointing_at
-from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.database.session import Session
-from sqlengine.options.memory_tables import check_view_option, history_retention
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
+from sqlengine.table_options.memory_tables import check_view_option, history_retention
 
 __all__ = ["alter_materialized_view", "changed_options", "checked_options", "keep_history"]
 

@@ -25,10 +25,10 @@ from sqlengine.catalog.objects import MaterializedView
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
 from sqlengine.database.view_basis import ViewBasis
+from sqlengine.options.verify import VERIFY
 from sqlengine.statements.planning import PlannedView, plan_view
 from sqlengine.statements.query_reads import fingerprints
 from sqlengine.statements.view_goes_on import planned_over, whole
-from sqlengine.verify.options import VERIFY
 
 __all__ = ["Replacement", "replacement", "replacement_text"]
 

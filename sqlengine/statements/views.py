@@ -14,18 +14,18 @@ from runtime.core.schema import Schema
 from runtime.core.types import TimeAttribute
 from runtime.core.wakeup import nobody
 from runtime.local.job import Job
-from sqlengine.api.result import Result
 from sqlengine.bind import BoundQuery
 from sqlengine.catalog.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogObject
 from sqlengine.catalog.objects import CatalogView, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.options.database import WEIGHT
-from sqlengine.options.memory_tables import history_retention
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree, tables_of
+from sqlengine.results.result import Result
 from sqlengine.statements.planning import Planned, bound_schema, bound_view, object_schema, plan_view, query_schema
+from sqlengine.table_options.memory_tables import history_retention
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     import sqlengine.database.view_traits as _view_traits
     import sqlengine.statements.query_reads as _query_reads
     import sqlengine.statements.table_refresh as _table_refresh
+    import sqlengine.statements.verified as _attach
     import sqlengine.statements.view_keys as _view_keys
     import sqlengine.statements.view_options as _view_options
     import sqlengine.statements.view_replacement as _view_replacement
-    import sqlengine.verify.attach as _attach
     from sqlengine.statements.refreshed_partition import RefreshedPartition
     from sqlengine.statements.view_goes_on import ViewGoesOn
     from sqlengine.statements.view_keys import ViewKeys
@@ -49,7 +49,7 @@ else:
     _view_basis = Room("sqlengine.database.view_basis")
     _query_reads = Room("sqlengine.statements.query_reads")
     _table_refresh = Room("sqlengine.statements.table_refresh")
-    _attach = Room("sqlengine.verify.attach")
+    _attach = Room("sqlengine.statements.verified")
     _view_traits = Room("sqlengine.database.view_traits")
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.rooms import Room
-from sqlengine.api.result import Result
-from sqlengine.table_api.sql_words import ExplainDetail
+from sqlengine.expression.sql_words import ExplainDetail
+from sqlengine.results.result import Result
 
 if TYPE_CHECKING:
     import sqlengine.statements.plan_files as _plan_files

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from runtime.core.errors import BindError
 from runtime.core.types import TypeRoot
-from sqlengine.table_api.code import Code, compose, name_sql, operation
-from sqlengine.table_api.column_selection import Columns, expanded
-from sqlengine.table_api.expression import Expression
-from sqlengine.table_api.given import NextStep, wanted
+from sqlengine.expression.column_selection import Columns, expanded
+from sqlengine.expression.expression import Expression
+from sqlengine.expression.given import NextStep, wanted
 from sqlengine.table_api.query import Query, listed
 from sqlengine.table_api.row_functions import TableCall, called_with_rows
 from sqlengine.table_api.row_windows import check_row_window, row_window
 from sqlengine.table_api.select_list import items, shown
 from sqlengine.table_api.windows import GroupWindow, OverWindow
+from sqlengine.values.code import Code, compose, name_sql, operation
 
 if TYPE_CHECKING:
     from sqlengine.table_api.table import Table

@@ -9,22 +9,22 @@ import pyarrow as pa
 
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
-from sqlengine.api.result import Result
-from sqlengine.table_api.code import Code, compose, path_sql
-from sqlengine.table_api.html import schema_html
-from sqlengine.table_api.sql_words import ExplainDetail
+from sqlengine.expression.sql_words import ExplainDetail
+from sqlengine.results.result import Result
 from sqlengine.table_api.table_descriptor import TableDescriptor
+from sqlengine.values.code import Code, compose, path_sql
+from sqlengine.values.html import schema_html
 
 if TYPE_CHECKING:
     import runtime.spark.session as _spark_session
-    import sqlengine.spark.streaming as _spark_streaming
-    import sqlengine.spark.writing as _spark_writing
+    import sqlengine.frames.streaming as _spark_streaming
+    import sqlengine.frames.writing as _spark_writing
     from sqlengine.table_api.compiled_plan import CompiledPlan
     from sqlengine.table_api.query import Query
 else:
     _spark_session = Room("runtime.spark.session")
-    _spark_streaming = Room("sqlengine.spark.streaming")
-    _spark_writing = Room("sqlengine.spark.writing")
+    _spark_streaming = Room("sqlengine.frames.streaming")
+    _spark_writing = Room("sqlengine.frames.writing")
 
 __all__ = ["Outcomes", "TablePipeline"]
 
@@ -64,6 +64,7 @@ class Outcomes:
         return _spark_streaming.stream_of(
             self.engine.environment,
             self.query.code.sql,
+            self.schema,
             checkpoint,
             session or self.engine.environment.session.target.spark or _spark_session.spark_session(),
             changelog=changelog,

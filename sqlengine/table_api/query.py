@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlengine.table_api.code import Code, compose
+from sqlengine.values.code import Code, compose
 
 __all__ = ["Query", "listed"]
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Protocol, TypeAlias
 
 from runtime.core.schema import Schema
-from sqlengine.table_api.code import Code, name_sql, type_sql
-from sqlengine.table_api.expression import Expression
-from sqlengine.table_api.given import refuse
+from sqlengine.expression.expression import Expression
+from sqlengine.expression.given import refuse
+from sqlengine.values.code import Code, name_sql, type_sql
 
 __all__ = ["RowFunction", "TableCall", "called_with_rows"]
 

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runtime.core.errors import BindError, TypeMismatchError
-from sqlengine.table_api.code import Code, compose, inserted, name_sql, operation
-from sqlengine.table_api.expression import Expression
+from sqlengine.expression.expression import Expression
 from sqlengine.table_api.query import Query, listed
 from sqlengine.table_api.select_list import shown
 from sqlengine.table_api.windows import GroupWindow
+from sqlengine.values.code import Code, compose, inserted, name_sql, operation
 
 if TYPE_CHECKING:
     from sqlengine.table_api.table import Table

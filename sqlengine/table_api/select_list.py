@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.core.errors import BindError
-from sqlengine.table_api.code import Code, compose, name_sql
-from sqlengine.table_api.expression import Expression, as_expression
+from sqlengine.expression.expression import Expression, as_expression
 from sqlengine.table_api.query import listed
+from sqlengine.values.code import Code, compose, name_sql
 
 __all__ = ["items", "shown"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.core.errors import UnsupportedError
-from sqlengine.api.result import Result
+from sqlengine.expression.given import wanted
+from sqlengine.expression.sql_words import ExplainDetail
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.table_api.code import Code, Mark, compose
+from sqlengine.results.result import Result
 from sqlengine.table_api.compiled_plan import CompiledPlan
-from sqlengine.table_api.given import wanted
 from sqlengine.table_api.outcomes import TablePipeline
-from sqlengine.table_api.sql_words import ExplainDetail
 from sqlengine.table_api.table import Table
 from sqlengine.table_api.table_descriptor import TableDescriptor
+from sqlengine.values.code import Code, Mark, compose
 
 __all__ = ["StatementSet"]
 

@@ -5,7 +5,7 @@ python -m sqlengine.table_api.stubs > sqlengine/functions.pyi
 
 from __future__ import annotations
 
-from sqlengine.table_api.function_docs import FunctionDoc, function_docs
+from sqlengine.expression.function_docs import FunctionDoc, function_docs
 
 __all__ = ["stub_text"]
 
@@ -13,7 +13,7 @@ _HEAD = '''"""The functions of SQL for expressions. Written by `python -m sqleng
 
 from typing import Any
 
-from sqlengine.table_api.expression import Expression
+from sqlengine.expression.expression import Expression
 
 Operand = Any
 """An expression, or a Python value that is a literal."""

@@ -17,11 +17,10 @@ from typing import Any, NoReturn, Protocol
 from runtime.core.errors import BindError, Span, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import TypeRoot
-from sqlengine.api.result import Result
-from sqlengine.table_api.code import Code, compose, name_sql, operation
-from sqlengine.table_api.column_selection import Columns, expanded
-from sqlengine.table_api.expression import Expression, as_code, as_expression, column
-from sqlengine.table_api.given import a_number, refuse, wanted
+from sqlengine.expression.column_selection import Columns, expanded
+from sqlengine.expression.expression import Expression, as_code, as_expression, column
+from sqlengine.expression.given import a_number, refuse, wanted
+from sqlengine.results.result import Result
 from sqlengine.table_api.grouped import AggregatedTable, GroupedTable, OverWindowedTable, WindowedTable
 from sqlengine.table_api.outcomes import Outcomes
 from sqlengine.table_api.query import Query, listed
@@ -30,6 +29,7 @@ from sqlengine.table_api.select_list import items, shown
 from sqlengine.table_api.table_descriptor import TableDescriptor
 from sqlengine.table_api.temporal import TemporalTable, as_of
 from sqlengine.table_api.windows import GroupWindow, OverWindow
+from sqlengine.values.code import Code, compose, name_sql, operation
 
 __all__ = ["Engine", "Table"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from sqlengine.table_api.code import name_sql, path_sql, value_sql
-from sqlengine.table_api.data_types import TableSchema
+from sqlengine.values.code import name_sql, path_sql, value_sql
+from sqlengine.values.data_types import TableSchema
 
 __all__ = ["TableDescriptor"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.core.errors import BindError, did_you_mean
-from sqlengine.table_api.code import Code, compose, name_sql
-from sqlengine.table_api.expression import Expression, column
-from sqlengine.table_api.given import NextStep
+from sqlengine.expression.expression import Expression, column
+from sqlengine.expression.given import NextStep
+from sqlengine.values.code import Code, compose, name_sql
 
 if TYPE_CHECKING:
     from sqlengine.table_api.table import Table

@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from runtime.core.errors import BindError
-from sqlengine.table_api.code import Code, compose, name_sql
-from sqlengine.table_api.expression import Expression, as_code, column
-from sqlengine.table_api.frame_bounds import (
+from sqlengine.expression.expression import Expression, as_code, column
+from sqlengine.expression.frame_bounds import (
     CURRENT_RANGE,
     CURRENT_ROW,
     UNBOUNDED_RANGE,
@@ -28,6 +27,7 @@ from sqlengine.table_api.frame_bounds import (
     FrameBound,
     row_interval,
 )
+from sqlengine.values.code import Code, compose, name_sql
 
 __all__ = [
     "CURRENT_RANGE",

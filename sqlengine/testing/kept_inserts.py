@@ -11,7 +11,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.planning import plan_insert, plan_statement_set
 from sqlengine.statements.tables import get_table
-from sqlengine.verify.attach import verify
+from sqlengine.statements.verified import verify
 
 __all__ = ["keep_insert"]
 

@@ -22,8 +22,8 @@ from runtime.plan.walk import walk_all
 from runtime.spark.options import MODE
 from runtime.spark.simulated import SimulatedCluster
 from runtime.tasks.processes import ProcessExecutor
-from sqlengine.api.result import Result
 from sqlengine.options.target import TARGET
+from sqlengine.results.result import Result
 from sqlengine.statements.settings import TARGET_OPTIONS
 from sqlengine.testing.cells import batch_lines, row_lines
 from sqlengine.testing.compare import WHEN_FOLDED, Difference, Expectations, wrong_error

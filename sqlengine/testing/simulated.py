@@ -24,13 +24,13 @@ from runtime.core.types import TypeRoot
 from runtime.expr.zones import local_to_instant
 from runtime.state.snapshot import SavedState
 from sqlengine.api.environment import TableEnvironment, located
-from sqlengine.api.result import Result, fold
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.database.session import Session
 from sqlengine.options.dialect import DIALECT
 from sqlengine.parameters.binding import Parameters
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result, fold
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.planning import object_schema
 from sqlengine.statements.settings import set_value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sqlengine.catalog.objects import CatalogTable, MetadataColumn, PhysicalColumn, TableColumn
-from sqlengine.options.watermarks import is_watermark_option
+from sqlengine.table_options.watermarks import is_watermark_option
 
 __all__ = ["stand_in"]
 

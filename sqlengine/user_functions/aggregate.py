@@ -23,11 +23,11 @@ from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.expr.function import EvalContext, Value
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
-from sqlengine.api.rows import python_values
 from sqlengine.user_functions.limits import Mark, TimeLimit
 from sqlengine.user_functions.opened import plain
 from sqlengine.user_functions.saved_objects import SavedObjects
 from sqlengine.user_functions.scalar import VECTORS, as_column, as_rows, called, each_row, limited, rows_of
+from sqlengine.values.rows import python_values
 
 __all__ = ["ObjectAccumulator", "ReplayedAccumulator", "fold_rows", "fold_vectors", "trial_calls"]
 

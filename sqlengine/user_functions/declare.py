@@ -23,7 +23,7 @@ from runtime.core.errors import OptionError, did_you_mean
 from runtime.core.options import parse_duration
 from runtime.core.rooms import Room
 from runtime.expr.function import AnyFunction, register_everywhere
-from sqlengine.table_api.expression import Expression, call_expression
+from sqlengine.expression.expression import Expression, call_expression
 from sqlengine.user_functions.bases import Methods, object_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Procedures, which CALL carries out: the base class `Procedure`, the decorator `procedure`, and what a call is given.
+"""Procedures, which CALL carries out: the base class `Procedure`, and the decorator `procedure`.
 
 @procedure(result_type={"name": "STRING", "n": "BIGINT"})
 def counts(context: ProcedureContext, least: int = 0):
@@ -19,33 +19,15 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from runtime.core.errors import OptionError
 from runtime.core.schema import Field, Schema
 from runtime.core.types import DataType, TypeRoot
-from sqlengine.table_api.data_types import to_type
 from sqlengine.user_functions.types import argument_types, result_of, row_of
+from sqlengine.values.data_types import to_type
 
-if TYPE_CHECKING:
-    from sqlengine.api.environment import TableEnvironment
-    from sqlengine.api.result import Result
-
-__all__ = ["Parameter", "Procedure", "ProcedureContext", "ProcedureDeclaration", "declared_procedure", "procedure"]
-
-
-class ProcedureContext:
-    """What a procedure may use: the environment in which it was called.
-
-    Its statements run one after another, each as an epoch of its own, or within the epoch that is open.
-    """
-
-    def __init__(self, environment: TableEnvironment) -> None:
-        self.environment = environment
-
-    def execute_sql(self, statement: str, parameters: Any = None) -> Result:
-        """Carry out a statement, as `TableEnvironment.execute_sql` does."""
-        return self.environment.execute_sql(statement, parameters)
+__all__ = ["Parameter", "Procedure", "ProcedureDeclaration", "declared_procedure", "procedure"]
 
 
 class Procedure(ABC):
@@ -55,8 +37,8 @@ class Procedure(ABC):
     """
 
     @abstractmethod
-    def call(self, context: ProcedureContext, *values: Any, **named: Any) -> Any:
-        """The rows of the result: tuples, dicts, or single values for one column."""
+    def call(self, context: Any, *values: Any, **named: Any) -> Any:
+        """The rows of the result: tuples, dicts, or single values for one column. `context`: a `ProcedureContext`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from runtime.core.options import parse_duration
 from runtime.core.rooms import Room
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.function import AnyFunction, ProcessFunction, ProcessState, ProcessTable
-from sqlengine.table_api.data_types import to_type
 from sqlengine.user_functions.declare import UserFunction
 from sqlengine.user_functions.types import argument_types, row_of
+from sqlengine.values.data_types import to_type
 
 if TYPE_CHECKING:
     import sqlengine.user_functions.process_epochs as _process_epochs

@@ -24,11 +24,11 @@ from runtime.state.keyed import KeyIndex
 from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows, bound, microseconds
 from runtime.state.timed_table import timed_table
-from sqlengine.api.rows import python_values
 from sqlengine.user_functions.context import FunctionContext
 from sqlengine.user_functions.failures import failed_call
 from sqlengine.user_functions.process_state import KeptState, Timers
 from sqlengine.user_functions.process_vectors import ColumnState
+from sqlengine.values.rows import python_values
 
 __all__ = ["ProcessBase"]
 

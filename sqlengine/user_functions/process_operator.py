@@ -26,12 +26,12 @@ from runtime.operators.operator import EpochTime, OperatorContext
 from runtime.operators.window_assign import milliseconds, timestamps
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import ProcessTablesExec
-from sqlengine.api.rows import Row, python_values
 from sqlengine.user_functions.process_base import ProcessBase
 from sqlengine.user_functions.process_context import ProcessContext
 from sqlengine.user_functions.process_state import KeptState
 from sqlengine.user_functions.scalar import as_column
 from sqlengine.user_functions.table import columns_of
+from sqlengine.values.rows import Row, python_values
 
 __all__ = ["ProcessOperator"]
 

@@ -17,9 +17,9 @@ from runtime.plan.state import StateSpec, column_names
 from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.table import TOUCHED, StateTable, every_row
-from sqlengine.api.rows import python_values
 from sqlengine.user_functions.scalar import as_column
 from sqlengine.user_functions.views import ListView, MapView
+from sqlengine.values.rows import python_values
 
 __all__ = ["KeptState", "Timers", "as_milliseconds", "state_table"]
 

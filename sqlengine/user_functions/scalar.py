@@ -20,9 +20,9 @@ from runtime.expr.columns import as_array
 from runtime.expr.function import EvalContext, Value
 from runtime.expr.given import given
 from runtime.expr.time_range import OUT_OF_YEARS, has_times_outside
-from sqlengine.api.rows import python_values
 from sqlengine.user_functions.failures import failure_of
 from sqlengine.user_functions.limits import Mark, TimedOut, TimeLimit
+from sqlengine.values.rows import python_values
 
 if TYPE_CHECKING:
     import sqlengine.user_functions.asynchronous as _asynchronous

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from runtime.core.rooms import Room
 from runtime.core.types import DataType, array
 from runtime.expr.function import EvalContext, Value
-from sqlengine.api.rows import Row
 from sqlengine.user_functions.limits import TimeLimit
 from sqlengine.user_functions.scalar import as_rows, each_row, rows_of
+from sqlengine.values.rows import Row
 
 if TYPE_CHECKING:
     import sqlengine.user_functions.objects as _objects

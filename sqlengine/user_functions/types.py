@@ -16,7 +16,7 @@ from runtime.core.errors import TypeMismatchError
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.function import ArgumentType, Signature
 from runtime.expr.typing import implicit_cast
-from sqlengine.table_api.data_types import column_types, to_type
+from sqlengine.values.data_types import column_types, to_type
 
 __all__ = ["argument_types", "named_parameters", "positional", "result_of", "row_of", "signature"]
 

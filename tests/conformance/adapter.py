@@ -9,7 +9,7 @@ from typing import Any
 from runtime.core.clock import VirtualClock
 from runtime.plan.nodes import SourceExec
 from sqlengine import TableEnvironment
-from sqlengine.api.rows import Timestamp9
+from sqlengine.values.rows import Timestamp9
 
 __all__ = ["FeedAdapter"]
 

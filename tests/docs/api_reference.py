@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator
 
 import sqlengine
-from sqlengine.api.async_items import AsyncItems
 from sqlengine.api.environment import Config
-from sqlengine.api.following import Listener
 from sqlengine.api.pushed_input import Input
-from sqlengine.api.result import AsyncRows, RowIterator
-from sqlengine.parameters.statement import PreparedStatement
+from sqlengine.results.async_items import AsyncItems
+from sqlengine.results.following import Listener
+from sqlengine.results.result import AsyncRows, RowIterator
+from sqlengine.statements.prepared_statement import PreparedStatement
 from sqlengine.table_api.grouped import GroupedTable
 from sqlengine.table_api.outcomes import TablePipeline
 

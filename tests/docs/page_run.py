@@ -20,15 +20,15 @@ import pytest
 
 from runtime.core.errors import SqlEngineError
 from sqlengine import TableEnvironment
-from sqlengine.cli.colours import Paint
 from sqlengine.cli.main import build_parser, full_command, main
-from sqlengine.cli.render import render_result
 from sqlengine.parse import parse_script
+from sqlengine.results.render import render_result
 from sqlengine.shell.executor import Executor
 from sqlengine.shell.meta import Leave
 from sqlengine.shell.prompt import greeting
 from sqlengine.shell.reader import pieces
 from sqlengine.shell.screen import Screen
+from sqlengine.terminal.colours import Paint
 from tests.docs.pages import ROOT, Block, blocks_of, matched, named_files, without_times
 
 __all__ = ["PageRun", "check_page"]

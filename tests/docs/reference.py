@@ -16,9 +16,9 @@ from runtime.core.options import Option, parse_duration
 from runtime.expr import library
 from runtime.expr.function import AnyFunction, ScalarFunction
 from sqlengine.bind import other_names
-from sqlengine.options.lookups import LOOKUP_OPTIONS
-from sqlengine.options.sources import SOURCE_OPTIONS
-from sqlengine.options.watermarks import WATERMARK_OPTIONS
+from sqlengine.table_options.lookups import LOOKUP_OPTIONS
+from sqlengine.table_options.sources import SOURCE_OPTIONS
+from sqlengine.table_options.watermarks import WATERMARK_OPTIONS
 from sqlengine.text.functions import is_called_by_name, signature_texts
 from tests.docs.pages import ROOT
 

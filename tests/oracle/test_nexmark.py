@@ -19,7 +19,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import VirtualClock
 from runtime.plan.nodes import SourceExec
 from sqlengine import TableEnvironment
-from sqlengine.api.result import fold
+from sqlengine.results.result import fold
 from tests.oracle.duckdb_oracle import assert_same_rows, connect, rows_like
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlengine.api.result import SqlEngineWarning
+from sqlengine.results.result import SqlEngineWarning
 from tests.oracle.generate_cases import cases
 from tests.oracle.generate_queries import FAMILIES
 from tests.oracle.generate_windows import TEMPLATES, window_cases

@@ -21,6 +21,7 @@ from pyarrow import flight
 from runtime.core.errors import OptionError
 from sqlengine import TableEnvironment
 from sqlengine.server.state.listener import StateServer
+from sqlengine.server.state.wire import Ask, packed, unpacked
 from sqlengine.state import (
     JobEnded,
     Malformed,
@@ -38,7 +39,6 @@ from sqlengine.state import (
     epoch_of,
     serve_state,
 )
-from sqlengine.state.wire import Ask, packed, unpacked
 
 CASES = int(os.environ.get("FUZZ_CASES", "150"))
 

@@ -11,8 +11,8 @@ import pytest
 
 from sqlengine import TableEnvironment
 from sqlengine.server.state.frames import MOST_STREAMS, Budget, Frames, NotAllowedFrames
+from sqlengine.server.state.wire import MOST_BYTES
 from sqlengine.state import StateClient, serve_state
-from sqlengine.state.wire import MOST_BYTES
 from tests.server.hostile.flight_messages import frame
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -13,7 +13,7 @@ from runtime.core.errors import CheckpointError, ConnectorError, OptionError, Sp
 from runtime.spark.data_source import whole_log
 from runtime.spark.epoch_log import EpochLog
 from runtime.spark.followed_log import FollowedLog, Talk, watched
-from sqlengine.spark.streaming import LogQuery
+from sqlengine.frames.streaming import LogQuery
 
 
 def test_the_driver_catches_up_when_it_is_asked_and_tells_how_the_query_ends(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from runtime.spark.simulated import SimulatedCluster
 from runtime.spark.staged_rows import StagedRows
 from runtime.tasks import divided
 from sqlengine import TableEnvironment
-from sqlengine.api import result
+from sqlengine.results import result
 
 TABLES = """
 CREATE TABLE t (id BIGINT, k BIGINT, name STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '900', 'seed' = '3',

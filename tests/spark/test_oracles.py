@@ -19,7 +19,7 @@ from runtime.spark.cluster import Cluster
 from runtime.spark.session import spark_session
 from runtime.spark.simulated import SimulatedCluster
 from sqlengine import TableEnvironment
-from sqlengine.api.result import fold
+from sqlengine.results.result import fold
 from tests.oracle.duckdb_oracle import connect, rows_like
 from tests.oracle.test_nexmark import QUERIES, ROOT, START_OF_CLOCK, Cuts, parts
 from tests.oracle.test_tpch import EXAMPLES, compare, create_views, data

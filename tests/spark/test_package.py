@@ -124,7 +124,7 @@ def test_names_of_modules_are_those_of_this_process() -> None:
         == here("runtime.tasks.task")
         == here.__module__.replace("shipping", "task")
     )
-    assert here("sqlengine.api.result") == "sqlengine.api.result"
+    assert here("sqlengine.results.result") == "sqlengine.results.result"
     assert here("connector_of_a_user.runtime") == "connector_of_a_user.runtime"
 
 

@@ -16,7 +16,7 @@ from runtime.core.types import BIGINT, DataType, TypeRoot
 from runtime.spark.staged_rows import StagedRows
 from runtime.spark.table_sink import SparkTableSink, StagedFields, TableWriter, staged_fields
 from sqlengine.catalog.objects import CatalogTable, ObjectPath, PhysicalColumn
-from sqlengine.spark.table_text import create_table_text
+from sqlengine.frames.table_text import create_table_text
 
 SCHEMA = Schema((Field("id", BIGINT), Field("name", DataType(TypeRoot.VARCHAR, 3))))
 

@@ -17,9 +17,9 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import DatabaseError
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
-from sqlengine.api.result import Result
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.server.http.refused import Refused
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.rooms import Room
 from runtime.core.secrets import shown_value
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.api.result import Result
 from sqlengine.options.dialect import DIALECT
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import session_nodes as sn
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.server.audit import Trail
 from sqlengine.server.http.operation import Operation, job_hex
 from sqlengine.server.http.refused import Refused

@@ -18,18 +18,18 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.expr.json_text import json_text
 from runtime.expr.library.jsonb import shown_values
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.api.result import Result
 from sqlengine.database.session import RUNTIME_MODE
 from sqlengine.options.dialect import DIALECT, POSTGRES
-from sqlengine.parameters.point_lookup import PointLookup, point_lookup
-from sqlengine.parameters.statement import PreparedStatement, mismatch_of, newest_plan
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.server.postgres.notices import Notice, skipping
 from sqlengine.server.postgres.statements import PIECE, Outcome, Piece
 from sqlengine.server.postgres.types import TYPES, Described, PgType, columns_of, told_type, type_of
 from sqlengine.server.postgres.words import scan
+from sqlengine.statements.point_lookup import PointLookup, point_lookup
+from sqlengine.statements.prepared_statement import PreparedStatement, mismatch_of, newest_plan
 
 __all__ = ["EngineStatement", "carried", "dialect_of", "spoken"]
 

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from connectors.memory.keyed_rows import KeyedRows
 from runtime.core.errors import SqlEngineError
-from sqlengine.parameters.point_lookup import PointLookup
 from sqlengine.server.access import Access
 from sqlengine.server.lookups import Indices
 from sqlengine.server.postgres import messages as m
@@ -27,6 +26,7 @@ from sqlengine.server.postgres.engine import carried
 from sqlengine.server.postgres.one_by_one import messages_of
 from sqlengine.server.postgres.parameter_values import from_wire
 from sqlengine.server.postgres.sqlstate import PgError
+from sqlengine.statements.point_lookup import PointLookup
 
 if TYPE_CHECKING:
     from sqlengine.server.postgres.session import ClientSession, Named

@@ -9,7 +9,6 @@ from typing import Any
 from runtime.core.cancellation import Cancellation
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.database.session import TIME_ZONE
-from sqlengine.parameters.point_lookup import PointLookup
 from sqlengine.roles.limits import NO_LIMITS, Limits
 from sqlengine.server.audit import Trail
 from sqlengine.server.feeds import Feeds
@@ -29,6 +28,7 @@ from sqlengine.server.postgres.statements import Statement
 from sqlengine.server.postgres.subscribing import SubscribeStatement
 from sqlengine.server.postgres.transactions import Transaction
 from sqlengine.server.postgres.types import PgType
+from sqlengine.statements.point_lookup import PointLookup
 
 __all__ = ["ClientSession", "Named"]
 

@@ -11,7 +11,7 @@ from runtime.core.errors import DatabaseError
 from sqlengine.roles.authority import Authority
 from sqlengine.server.access import Access
 from sqlengine.server.proofs import Proofs, user_of
-from sqlengine.state.failures import NotAllowed
+from sqlengine.server.state.failures import NotAllowed
 
 __all__ = ["Caller", "FlightAccess"]
 

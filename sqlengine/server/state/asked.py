@@ -16,7 +16,7 @@ from runtime.local.spilled_keys import read_keys
 from runtime.state.mirror import MirroredTable, StateMirror
 from sqlengine.database.database import Database
 from sqlengine.server.lookups import Indices
-from sqlengine.state.failures import JobEnded, Malformed, NotQueryable, NotStarted, WrongKey
+from sqlengine.server.state.failures import JobEnded, Malformed, NotQueryable, NotStarted, WrongKey
 
 __all__ = ["MOST_ROWS", "PIECE", "Asked", "Found", "JobState", "SpilledState", "TableRows", "check_running"]
 

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from runtime.core.logs import Log
 from sqlengine.server.state.frames import Budget, Frames, NotAllowedFrames
+from sqlengine.server.state.wire import MOST_BYTES
 from sqlengine.server.tls import Tls
-from sqlengine.state.wire import MOST_BYTES
 
 __all__ = ["Door", "peer_of"]
 

@@ -2,7 +2,7 @@
 
     GetFlightInfo [of, state]    what it has for columns and key, where it is, and a ticket for all of its rows
     ListFlights                  the same for all that can be asked
-    DoGet ticket                 rows (`sqlengine.state.wire`)
+    DoGet ticket                 rows (`sqlengine.server.state.wire`)
 
 Everything else is refused. A failure is that of its call: the code, the text and the advice are in its `extra_info`.
 """
@@ -26,11 +26,11 @@ from sqlengine.server.lookups import Indices
 from sqlengine.server.state.access import NAME, Caller, FlightAccess
 from sqlengine.server.state.asked import Asked
 from sqlengine.server.state.door import Door, peer_of
+from sqlengine.server.state.failures import Malformed
 from sqlengine.server.state.requests import Answer, Requests
 from sqlengine.server.state.states import States
+from sqlengine.server.state.wire import KEY, Ask, packed, unpacked
 from sqlengine.server.tls import Tls
-from sqlengine.state.failures import Malformed
-from sqlengine.state.wire import KEY, Ask, packed, unpacked
 
 __all__ = ["StateServer"]
 

@@ -23,10 +23,10 @@ from runtime.core.logs import Log
 from runtime.core.metrics import Sample
 from sqlengine.roles.authority import Authority
 from sqlengine.server.state.asked import PIECE, Asked
+from sqlengine.server.state.failures import Malformed, Overloaded, TimedOut, WrongKey
 from sqlengine.server.state.states import States
 from sqlengine.server.state.statistics import Statistics
-from sqlengine.state.failures import Malformed, Overloaded, TimedOut, WrongKey
-from sqlengine.state.wire import ASKED, EPOCH, FOUND, REQUEST, Ask, unpacked
+from sqlengine.server.state.wire import ASKED, EPOCH, FOUND, REQUEST, Ask, unpacked
 
 __all__ = ["Answer", "Requests"]
 

@@ -28,7 +28,7 @@ from sqlengine.roles.authority import Authority
 from sqlengine.roles.privileges import Target
 from sqlengine.server.lookups import Indices
 from sqlengine.server.state.asked import Asked, JobState, SpilledState, TableRows, check_running
-from sqlengine.state.failures import JobEnded, NotAllowed, NotQueryable, NotStarted, UnknownJob, UnknownState
+from sqlengine.server.state.failures import JobEnded, NotAllowed, NotQueryable, NotStarted, UnknownJob, UnknownState
 
 __all__ = ["LISTED", "States"]
 

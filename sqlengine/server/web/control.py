@@ -10,13 +10,13 @@ from aiohttp import web
 from runtime.core.errors import SqlEngineError
 from runtime.core.logs import Log
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.api.result import Result
 from sqlengine.database.acting import act_for
 from sqlengine.database.jobs import Begun, RunningJob
 from sqlengine.database.recovery import SAVEPOINT_PATH
-from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
+from sqlengine.options.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
+from sqlengine.results.result import Result
 from sqlengine.roles.authority import Authority
 from sqlengine.server.http.access import WHO
 from sqlengine.server.http.bodies import read_body, text_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, INT, SMALLINT, STRING, DataType
-from sqlengine.api.result import Result
+from sqlengine.results.result import Result
 
 __all__ = ["as_result", "type_of"]
 

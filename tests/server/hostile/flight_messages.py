@@ -12,8 +12,8 @@ import struct
 
 import pyarrow as pa
 
+from sqlengine.server.state.wire import Ask, packed
 from sqlengine.state import StateClient
-from sqlengine.state.wire import Ask, packed
 from tests.server.hostile.changes import hostile_json, spoilt
 
 __all__ = ["FlightAttacker"]

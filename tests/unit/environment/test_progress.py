@@ -8,7 +8,7 @@ import pytest
 
 from runtime.core.cancellation import watching
 from sqlengine import TableEnvironment
-from sqlengine.cli.progress import StatementProgress
+from sqlengine.terminal.progress import StatementProgress
 
 STATEMENTS = {
     "SELECT COUNT(*) FROM n a JOIN n b ON a.k = b.k": "in 1k of 1k (",

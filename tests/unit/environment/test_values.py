@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from sqlengine import Row, TableEnvironment
-from sqlengine.api.rows import Timestamp9
+from sqlengine.values.rows import Timestamp9
 
 
 def only(sql: str) -> Row:

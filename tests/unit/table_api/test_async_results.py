@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from sqlengine import SqlEngineError, TableEnvironment
-from sqlengine.api.async_items import AsyncItems
-from sqlengine.api.following import Turns
-from sqlengine.api.result import Result
+from sqlengine.results.async_items import AsyncItems
+from sqlengine.results.following import Turns
+from sqlengine.results.result import Result
 
 
 @pytest.fixture

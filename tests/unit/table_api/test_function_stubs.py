@@ -8,8 +8,8 @@ import pytest
 
 import sqlengine
 from sqlengine import TableEnvironment, col, functions
+from sqlengine.expression.function_docs import function_docs
 from sqlengine.parse import parse_expression
-from sqlengine.table_api.function_docs import function_docs
 from sqlengine.table_api.stubs import stub_text
 
 PACKAGE = Path(sqlengine.__file__).parent

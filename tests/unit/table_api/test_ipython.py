@@ -11,7 +11,7 @@ from IPython.testing.globalipapp import get_ipython as start_ipython
 from IPython.utils.capture import CapturedIO, capture_output
 
 from sqlengine import SqlEngineError
-from sqlengine.api.result import Result
+from sqlengine.results.result import Result
 
 
 class Notebook:

@@ -11,7 +11,7 @@ import pytest
 
 import sqlengine
 from sqlengine import SqlEngineError, TableEnvironment
-from sqlengine.notebook.live_table import LiveTable
+from sqlengine.results.live_table import LiveTable
 
 
 class Shell:

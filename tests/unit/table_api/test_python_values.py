@@ -9,8 +9,8 @@ import pytest
 
 from runtime.core.types import DATE, DataType, timestamp, timestamp_ltz
 from sqlengine import Row
-from sqlengine.api.rows import python_values
 from sqlengine.user_functions.table import columns_of
+from sqlengine.values.rows import python_values
 
 MOMENTS = [None, dt.datetime.min, dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(9999, 12, 31, 23, 59, 59)]
 

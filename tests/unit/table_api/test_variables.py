@@ -13,7 +13,7 @@ import pytest
 from runtime.core.errors import BindError
 from sqlengine import SqlEngineWarning, TableEnvironment
 from sqlengine.api.environment import TableEnvironment as Environment
-from sqlengine.api.result import Result
+from sqlengine.results.result import Result
 
 of_the_module = pa.table({"a": [7, 8]})
 
