@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from runtime.core.errors import SqlEngineError, render
-from sqlengine.api.environment import TableEnvironment
+from sqlengine.api.environment import ProcedureContext, TableEnvironment
 from sqlengine.api.environment_settings import EnvironmentSettings
-from sqlengine.api.procedure_context import ProcedureContext
 from sqlengine.expression.column_selection import range_, with_columns, without_columns
 from sqlengine.expression.constructors import (
     and_,

@@ -41,11 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever kills, compares with another engine, or needs a real server is `long`, beside what is marked itself."""
+    """Whatever kills, compares with another engine, or needs a real server is `long`, beside what is marked itself.
+    All that needs a server or Spark goes to one worker, so that each is started once."""
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
-        if folder in LONG_FOLDERS or REAL_SERVERS.intersection(getattr(item, "fixturenames", ())):
+        served = REAL_SERVERS.intersection(getattr(item, "fixturenames", ()))
+        if folder in LONG_FOLDERS or served:
             item.add_marker(pytest.mark.long)
+        if folder == "spark" or served:
+            item.add_marker(pytest.mark.xdist_group("spark" if folder == "spark" else "servers"))
 
 
 @pytest.fixture(scope="session")

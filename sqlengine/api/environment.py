@@ -15,7 +15,6 @@ from runtime.core.errors import BindError, SqlEngineError
 from runtime.core.metrics import exposition
 from runtime.core.rooms import Room
 from runtime.core.types import DataType
-from sqlengine.api.procedure_context import context_of
 from sqlengine.api.table_factory import TableFactory, as_python, located
 from sqlengine.database.information_schema import InformationSchema
 from sqlengine.database.session import Session
@@ -58,7 +57,7 @@ else:
     _compiled_plan = Room("sqlengine.table_api.compiled_plan")
     _given = Room("sqlengine.expression.given")
 
-__all__ = ["Config", "TableEnvironment"]
+__all__ = ["Config", "ProcedureContext", "TableEnvironment"]
 
 
 class TableEnvironment(TableFactory):
@@ -77,7 +76,7 @@ class TableEnvironment(TableFactory):
         super().__init__(session)
         self._session = session
         self._heads = KnownHeads()
-        session.procedure_context = context_of(weakref.ref(self))
+        session.procedure_context = functools.partial(ProcedureContext.of, weakref.ref(self))
         session.information = InformationSchema(
             session.catalogs, session.functions, functools.partial(object_schema, session)
         )
@@ -365,3 +364,23 @@ class Config:
         """The value of an option as text, or `default` if it is not set."""
         found = self._session.options.text(key)
         return default if found is None else found
+
+
+class ProcedureContext:
+    """What a procedure may use: the environment in which it was called.
+
+    Its statements run one after another, each as an epoch of its own, or within the epoch that is open.
+    """
+
+    def __init__(self, environment: TableEnvironment) -> None:
+        self.environment = environment
+
+    @staticmethod
+    def of(environment: weakref.ref[TableEnvironment]) -> ProcedureContext | None:
+        """That of a call; None when the environment is gone."""
+        found = environment()
+        return None if found is None else ProcedureContext(found)
+
+    def execute_sql(self, statement: str, parameters: Any = None) -> Result:
+        """Carry out a statement, as `TableEnvironment.execute_sql` does."""
+        return self.environment.execute_sql(statement, parameters)
