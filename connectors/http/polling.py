@@ -359,10 +359,10 @@ class _Rounds:
 
         packed: list[str] = []
 
-        def within(count: int) -> Any:
+        def within(count: int) -> tuple[dict[str, Any], int]:
             if not packed:
                 packed.append(_packed(body))
-            return {**at.saved(), "body": packed[0], "given": given + count, "after": after.saved()}
+            return {**at.saved(), "body": packed[0], "given": given + count, "after": after.saved()}, 0
 
         return Fetched(rows.slice(given, len(rows) - given), after.saved(), () if given else rejected, within)
 

@@ -106,12 +106,12 @@ class _Consuming:
             return Fetched(None, [after, 0], rejected)
         rows, of_row = rows.slice(skipped, len(rows) - skipped), of_row[skipped:]
 
-        def within(count: int) -> list[int]:
+        def within(count: int) -> tuple[list[int], int]:
             if count >= len(of_row):
-                return [after, 0]
+                return [after, 0], 0
             message = int(of_row[count])
             begun = count - int(np.searchsorted(of_row, message))
-            return [before + message, begun + skipped if begun else 0]
+            return [before + message, begun + skipped if begun else 0], 0
 
         return Fetched(rows, [after, 0], rejected, within)
 
