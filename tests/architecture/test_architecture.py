@@ -84,8 +84,8 @@ _COMMAND = "sys.argv = ['sqlengine', *{words!r}]; from sqlengine.cli.main import
 STARTS = {
     "help": (_COMMAND.format(words=["--help"]), 30, {"numpy", "pyarrow", "sqlglot"}),
     "import": ("import sqlengine", 5, {"numpy", "pyarrow", "sqlglot"}),
-    "query": (_COMMAND.format(words=["run", "-e", "SELECT 1"]), 521, set[str]()),
-    "explain": (_COMMAND.format(words=["explain", "-e", "SELECT 1"]), 539, set[str]()),
+    "query": (_COMMAND.format(words=["run", "-e", "SELECT 1"]), 525, set[str]()),
+    "explain": (_COMMAND.format(words=["explain", "-e", "SELECT 1"]), 544, set[str]()),
     "environment": ("import sqlengine; sqlengine.TableEnvironment.create()", 564, set[str]()),
 }
 """Programs, the most modules of the house and of sqlglot that they may load, and what they do without."""
