@@ -90,10 +90,10 @@ class LiveTable:
         return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
 
 
-def _nowhere(rows: int) -> int:
+def _nowhere(rows: int) -> tuple[int, int]:
     """There is no position to come back to."""
     del rows
-    return 0
+    return 0, 0
 
 
 def _read(table: LiveTable, position: Any, stop: threading.Event) -> Iterator[Fetched]:

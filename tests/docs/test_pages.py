@@ -94,7 +94,7 @@ def test_options_of_models(rewrite: bool) -> None:
 OF_OTHER_PROGRAMS = {
     "curl": {"--data-binary", "--json"},
     "docker": {"--cap-drop", "--file", "--publish", "--read-only", "--security-opt", "--tag", "--tmpfs", "--volume"},
-    "kubectl": {"--cert", "--filename", "--from-file", "--key"},
+    "kubectl": {"--cert", "--filename", "--follow", "--from-file", "--key"},
     "pip": {"--find-links"},
     "tpchgen-cli": {"--output-dir"},
     "python setup.py": {"--inplace"},
