@@ -170,7 +170,7 @@ class _Rounds:
                 return
             url, answer = asked
             fetched, at, ended = self._read(at, url, answer)
-            yield fetched
+            yield replace(fetched, goes_on=True)
             if ended and not at.over:
                 yield Fetched(None, at.saved())
                 self._stop.wait(max(0.0, began + self._table.interval - time.monotonic()))

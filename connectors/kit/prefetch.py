@@ -39,12 +39,14 @@ class Fetched:
     rejected where these rows are, and told when they are given.
 
     `within`: where the first `n` of these rows end, as a position and how many rows behind it, for rows that do not come again
-    as they were from the position before them on."""
+    as they were from the position before them on. `goes_on`: what stands behind was looked up with these rows, so the end of it
+    is no answer to a question that comes meanwhile."""
 
     rows: ChangelogBatch | pa.RecordBatch | None
     after: Any
     rejected: Sequence[RejectedRow] = ()
     within: Callable[[int], tuple[Any, int]] | None = None
+    goes_on: bool = False
 
 
 class Fetching(Protocol):
@@ -238,7 +240,9 @@ class PrefetchingReader:
                 for fetched in fetching:
                     if not self._put(at, fetched, asked):
                         return
-                    at, asked, given = fetched.after, self._asked, True
+                    at, given = fetched.after, True
+                    if not fetched.goes_on:
+                        asked = self._asked
                 self._over(None)
                 return
             except _PASSING as error:

@@ -19,7 +19,7 @@ JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required userna
 KAFKA = f"""WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', 'properties.bootstrap.servers' = 'localhost:1',
   'properties.sasl.mechanism' = 'PLAIN', 'properties.sasl.jaas.config' = '{JAAS}', 'properties.sasl.password' = '{CANARY}',
   'properties.ssl.key.password' = '{CANARY}')"""
-JDBC = f"""WITH ('connector' = 'clickhouse', 'url' = 'jdbc:postgresql://u:{CANARY}@db/x?password={CANARY}', 'password' = '{CANARY}')"""
+JDBC = f"""WITH ('connector' = 'cassandra', 'url' = 'jdbc:postgresql://u:{CANARY}@db/x?password={CANARY}', 'password' = '{CANARY}')"""
 HINT = f"/*+ OPTIONS('properties.sasl.password' = '{CANARY}') */"
 
 

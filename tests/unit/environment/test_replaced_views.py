@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from sqlengine import SqlEngineError, TableEnvironment, udf
 
 QUERIES = (
+    # First one without a key: what is planned over a key keeps others away (`golden/tables/keys_of_views.slt`).
+    "SELECT g, a AS s FROM t WHERE a > 1",
     "SELECT g, SUM(a) AS s FROM t GROUP BY g",
     "SELECT g, CAST(COUNT(*) AS INT) AS s FROM t GROUP BY g",
-    "SELECT g, a AS s FROM t WHERE a > 1",
     "SELECT g, MAX(a) AS s FROM t GROUP BY g HAVING COUNT(*) > 1",
     "SELECT t.g, o.a AS s FROM t JOIN o ON t.a = o.a",
     "SELECT g, s FROM other",
@@ -68,10 +69,10 @@ def test_a_subscriber_hears_what_differs_as_one_epoch() -> None:
     with TableEnvironment.create() as t_env:
         t_env.execute_sql("CREATE TABLE t (g STRING, a INT)")
         t_env.execute_sql("INSERT INTO t VALUES ('a', 1), ('b', 5), ('b', 6)")
-        t_env.execute_sql(f"CREATE MATERIALIZED VIEW v AS {QUERIES[0]}")
+        t_env.execute_sql(f"CREATE MATERIALIZED VIEW v AS {QUERIES[1]}")
         changes = t_env.execute_sql("SUBSCRIBE TO v").changes()
         assert next(changes).rows.num_rows == 2
-        t_env.execute_sql(f"CREATE OR REPLACE MATERIALIZED VIEW v AS {QUERIES[1]}")
+        t_env.execute_sql(f"CREATE OR REPLACE MATERIALIZED VIEW v AS {QUERIES[2]}")
         batch = next(changes)
         found = zip(batch.signs().tolist(), (tuple(r.values()) for r in batch.rows.to_pylist()), strict=True)
         assert list(found) == [(-1, ("b", 11)), (1, ("b", 2))]

@@ -66,7 +66,7 @@ def suggester() -> Iterator[Suggester]:
         ("ALTER TABLE clicks DROP ", ["id", "`when`"]),
         ("SELECT INTERVAL '5' MIN", ["MINUTE"]),
         ("SELECT FLOOR(ts TO ", ["SECOND", "MINUTE", "HOUR"]),
-        ("CREATE CATALOG c WITH ('type' = '", ["file'", "generic_in_memory'", "confluent-registry'", "delta'"]),
+        ("CREATE CATALOG c WITH ('type' = '", ["file'", "generic_in_memory'", "clickhouse'", "confluent-registry'"]),
         ("CREATE CATALOG c WITH ('type' = 'duckdb', '", ["path'"]),
         ("CREATE TABLE n (a INT, ts TIMESTAMP(3), WATERMARK FOR ", ["a", "ts"]),
         ("CREATE TABLE n (a INT, PRIMARY KEY (", ["a"]),

@@ -24,6 +24,7 @@ from sqlengine.testing.simulated import SimulatedEnvironment
 EPOCHS = max(8, int(os.environ.get("FUZZ_CASES", "0")))
 
 VIEWS = """
+SET 'table.optimizer.delta-join.strategy' = 'NONE';
 CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, g STRING, a INT, d DECIMAL(38, 2));
 CREATE TABLE o (k INT PRIMARY KEY NOT ENFORCED, g STRING);
 CREATE MATERIALIZED VIEW aggregated AS

@@ -234,11 +234,11 @@ def _concerns(tree: exp.Expr) -> bool:
     beside tables of users those that the engine does not have."""
     if any(home(table) is not None for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier)):
         return True
-    if any(own_tables(tree)):
-        return any(map(_is_unknown_to_the_engine, tree.walk()))
     # Sequences are no tables of the catalogue; FORMAT of DuckDB is another one.
     if any(isinstance(node, exp.Anonymous) and node.name.upper() in NUMBER_FUNCTIONS for node in tree.walk()):
         return False
+    if any(own_tables(tree)):
+        return any(map(_is_unknown_to_the_engine, tree.walk()))
     return any(map(_is_own_function, tree.walk())) and not any(
         isinstance(node, exp.Func) and "FORMAT" in (node.sql_name(), node.name.upper()) for node in tree.walk()
     )
