@@ -41,19 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever kills, compares with another engine, or needs a real server is `long`, beside what is marked itself.
-    All that needs a server or Spark goes to one worker, and so does a file whose tests share something: each is made
-    once."""
+    """Whatever kills, compares with another engine, or needs a real server is `long`, beside what is marked itself."""
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
-        fixtures = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
-        served = REAL_SERVERS & fixtures.keys()
-        if folder in LONG_FOLDERS or served:
+        if folder in LONG_FOLDERS or REAL_SERVERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.long)
-        if folder == "spark" or served:
-            item.add_marker(pytest.mark.xdist_group("spark" if folder == "spark" else "servers"))
-        elif any(found.scope == "module" for definitions in fixtures.values() for found in definitions):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
